@@ -1,0 +1,90 @@
+"""response-templates: turn what a chat model generated back into a message.
+
+The public names are imported when they are first used, so that `import response_templates` stays light: neither torch
+nor transformers is touched until a tokenizer is.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from .errors import (
+        InputTypeError,
+        ParseError,
+        ParserFinalizedError,
+        PrefixRequiredError,
+        ResponseTemplateError,
+        TemplateError,
+        TemplateMissingError,
+        UnknownTemplateError,
+    )
+    from .explain import Span, explain
+    from .parser import ResponseParser, parse_response
+    from .registry import RegisteredTemplate, get_template, list_templates, template_for
+    from .template import Field, ResponseTemplate, load_template
+    from .tokenizer import install, uninstall
+
+_HOME = {
+    "InputTypeError": "errors",
+    "ParseError": "errors",
+    "ParserFinalizedError": "errors",
+    "PrefixRequiredError": "errors",
+    "ResponseTemplateError": "errors",
+    "TemplateError": "errors",
+    "TemplateMissingError": "errors",
+    "UnknownTemplateError": "errors",
+    "Span": "explain",
+    "explain": "explain",
+    "ResponseParser": "parser",
+    "parse_response": "parser",
+    "RegisteredTemplate": "registry",
+    "get_template": "registry",
+    "list_templates": "registry",
+    "template_for": "registry",
+    "Field": "template",
+    "ResponseTemplate": "template",
+    "load_template": "template",
+    "install": "tokenizer",
+    "uninstall": "tokenizer",
+}
+
+__all__ = [
+    "Field",
+    "InputTypeError",
+    "ParseError",
+    "ParserFinalizedError",
+    "PrefixRequiredError",
+    "RegisteredTemplate",
+    "ResponseParser",
+    "ResponseTemplate",
+    "ResponseTemplateError",
+    "Span",
+    "TemplateError",
+    "TemplateMissingError",
+    "UnknownTemplateError",
+    "explain",
+    "get_template",
+    "install",
+    "list_templates",
+    "load_template",
+    "parse_response",
+    "template_for",
+    "uninstall",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{home}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -13,7 +13,7 @@ import difflib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field as dataclass_field
 from functools import cached_property, lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -85,7 +85,7 @@ class Field:
     close: tuple[str, ...] = ()
     close_pattern: str | None = None
     content: str = "text"
-    content_args: Mapping[str, Any] = MappingProxyType({})
+    content_args: Mapping[str, Any] = dataclass_field(default_factory=lambda: MappingProxyType({}))
     repeats: bool = False
     join: str | None = None
     optional: bool = True

@@ -1,0 +1,324 @@
+"""Finding delimiters: what is watched for in each state of the parser, and how.
+
+A `WatchList` is the delimiters that may come next; it is compiled once, with the template, into one of three ways to
+search, all behind one interface (`begin` gives a search of one stream, see `Search`):
+
+- `_Literals`: nothing but literals, none of which hides in another: C-level string search;
+- `_Patterns`: the machine of `automaton`, for patterns and for literals that do hide in one another;
+- `_Guarded`: a pattern outside the machine's subset. Nothing is known of it before the text is complete, so all text
+  is held until then, and `regex` searches with a limit on its time.
+
+Invariant: the delimiter found is the one that starts first, at the same place the longest, then an open before a close,
+then by field name; it is reported when, and only when, no further text can change it.
+Bound: linear in the text for the first two; the third is bounded in time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import regex
+
+from . import automaton, syntax
+from .automaton import Match, Unsupported
+from .template import Field
+
+Role = Literal["open", "close"]
+
+
+@dataclass(frozen=True, slots=True)
+class Delimiter:
+    """A literal or a pattern that opens or closes the regions of a field."""
+
+    role: Role
+    field: str
+    literal: str | None = None
+    pattern: str | None = None
+
+
+def delimiters_of(field: Field, role: Role) -> list[Delimiter]:
+    """The delimiters that open (or close) `field`; each literal of a list counts for itself."""
+    literals, pattern = (field.open, field.open_pattern) if role == "open" else (field.close, field.close_pattern)
+    if pattern is not None:
+        return [Delimiter(role, field.name, pattern=pattern)]
+    return [Delimiter(role, field.name, literal=literal) for literal in literals]
+
+
+class Search(Protocol):
+    """A search of one stream from one position on. Positions count characters of the stream."""
+
+    position: int
+    steps: int
+
+    @property
+    def held_from(self) -> int:
+        """From here on text may be (part of) a delimiter; all before is free."""
+
+    def feed(self, text: str, offset: int = 0) -> int:
+        """Read on in `text` from `offset`; returns where it stopped: behind the text, or before that once settled."""
+
+    def skip(self, count: int) -> None:
+        """`count` characters went by that `WatchList.plain` found nothing in, while nothing was held."""
+
+    def settled(self) -> Match | None:
+        """The match once no further text can change it. `Match.pattern` is an index into the watch list."""
+
+    def finish(self) -> Match | None:
+        """The match if the stream ends here."""
+
+
+class WatchList:
+    """The delimiters that may come next, compiled. Immutable; shared by all streams."""
+
+    def __init__(self, delimiters: Iterable[Delimiter]) -> None:
+        self.delimiters = tuple(sorted(delimiters, key=lambda each: (each.role == "close", each.field)))
+        self._finder = _finder(self.delimiters)
+        self.plain: Callable[[str], object] | None = self._finder.plain
+        self.needs_context: bool = self._finder.needs_context
+
+    def begin(self, position: int, context: str = "", blocked: frozenset[int] = frozenset()) -> Search:
+        """A search from `position` on.
+
+        Args:
+            context: what stands just before (for lookbehinds); `syntax.MAX_LOOKBEHIND` characters are enough.
+            blocked: indices of delimiters that must not match at this very position.
+        """
+        return self._finder.begin(position, context, blocked)
+
+    def groups(self, match: Match, text: str, offset: int, context: str, at_end: bool) -> dict[str, str | None]:
+        """The named groups of a settled match; `text` begins at position `offset` and reaches to where it was settled."""
+        return self._finder.groups(match, text, offset, context, at_end)
+
+
+class _Finder(Protocol):
+    plain: Callable[[str], object] | None  # truthy if the text holds a character that a delimiter can begin with
+    needs_context: bool
+
+    def begin(self, position: int, context: str, blocked: frozenset[int]) -> Search: ...
+
+    def groups(self, match: Match, text: str, offset: int, context: str, at_end: bool) -> dict[str, str | None]: ...
+
+
+def _finder(delimiters: tuple[Delimiter, ...]) -> _Finder:
+    literals = [each.literal for each in delimiters if each.literal is not None]
+    if len(literals) == len(delimiters) and not _entangled(literals):
+        return _Literals(literals)
+    try:
+        return _Patterns([_tree(each) for each in delimiters])
+    except Unsupported:
+        return _Guarded(delimiters)
+
+
+def _entangled(literals: list[str]) -> bool:
+    """Does one of the literals stand inside another, or twice in the list? Then which one it is can depend on later text."""
+    return len(set(literals)) < len(literals) or any(
+        one is not other and one in other for one in literals for other in literals
+    )
+
+
+def _tree(delimiter: Delimiter) -> syntax.Node:
+    if delimiter.pattern is not None:
+        return syntax.parse(delimiter.pattern)
+    literal = delimiter.literal or ""
+    return syntax.Sequence(tuple(syntax.Char(re.escape(char), char) for char in literal))
+
+
+# --- literals ----------------------------------------------------------------------------------------------------
+
+
+class _Literals:
+    """Literals none of which hides in another: a complete one is settled at once, and it is the only one there.
+
+    (If one that starts earlier could still become complete, it would have this one inside it.)
+    """
+
+    needs_context = False
+
+    def __init__(self, literals: list[str]) -> None:
+        self.numbers = {literal: number for number, literal in enumerate(literals)}
+        self.longest = max(map(len, literals), default=0)
+        self.search = re.compile("|".join(map(re.escape, literals))).search if literals else _never
+        firsts = sorted({literal[0] for literal in literals})
+        self.first = re.compile("[" + re.escape("".join(firsts)) + "]").search if firsts else _never
+        self.plain: Callable[[str], object] | None = self.first
+        self.beginnings = frozenset(literal[:size] for literal in literals for size in range(1, len(literal)))
+
+    def begin(self, position: int, context: str, blocked: frozenset[int]) -> Search:
+        return _LiteralSearch(self, position)
+
+    def groups(self, match: Match, text: str, offset: int, context: str, at_end: bool) -> dict[str, str | None]:
+        return {}
+
+
+def _never(text: str, begin: int = 0) -> None:
+    return None
+
+
+class _LiteralSearch:
+    """Keeps only the tail of what was read: the beginning of a literal that the next text may complete."""
+
+    __slots__ = ("_found", "_literals", "_tail", "position", "steps")
+
+    def __init__(self, literals: _Literals, position: int) -> None:
+        self._literals = literals
+        self._tail = ""
+        self._found: Match | None = None
+        self.position = position
+        self.steps = 0
+
+    @property
+    def held_from(self) -> int:
+        return self.position - len(self._tail)
+
+    def feed(self, text: str, offset: int = 0) -> int:
+        literals = self._literals
+        size = len(text)
+        if self._tail:
+            reach = min(size, offset + literals.longest)
+            window = self._tail + text[offset:reach]
+            match = literals.search(window)
+            if match is not None:
+                return self._settle(match, self.position - len(self._tail), offset - len(self._tail))
+            if reach == size:
+                self._tail = self._beginning(window, 0)
+                self.position += size - offset
+                self.steps += size - offset
+                return size
+        match = literals.search(text, offset)
+        if match is not None:
+            return self._settle(match, self.position - offset, 0)
+        self._tail = self._beginning(text, max(offset, size - literals.longest + 1))
+        self.position += size - offset
+        self.steps += size - offset
+        return size
+
+    def skip(self, count: int) -> None:
+        self.position += count
+
+    def _settle(self, match: re.Match[str], base: int, shift: int) -> int:
+        """`base` is the position, `shift` the offset in the fed text, of the searched text's first character."""
+        self._found = Match(self._literals.numbers[match[0]], base + match.start(), base + match.end())
+        self.position = self._found.end
+        self._tail = ""
+        return shift + match.end()
+
+    def _beginning(self, text: str, at: int) -> str:
+        """The longest end of `text`, from `at` on, that a literal begins with."""
+        literals = self._literals
+        while True:
+            match = literals.first(text, at)
+            if match is None:
+                return ""
+            at = match.start()
+            if text[at:] in literals.beginnings:
+                return text[at:]
+            at += 1
+
+    def settled(self) -> Match | None:
+        return self._found
+
+    def finish(self) -> Match | None:
+        return self._found
+
+
+# --- patterns ----------------------------------------------------------------------------------------------------
+
+
+class _Patterns:
+    def __init__(self, trees: list[syntax.Node]) -> None:
+        self._machine = automaton.Machine(trees)
+        self.needs_context = self._machine.needs_context
+        self.plain: Callable[[str], object] | None = self._machine.plain
+
+    def begin(self, position: int, context: str, blocked: frozenset[int]) -> Search:
+        return automaton.Search(self._machine, position, context, blocked)
+
+    def groups(self, match: Match, text: str, offset: int, context: str, at_end: bool) -> dict[str, str | None]:
+        return automaton.captures(self._machine, match, text, offset, context, at_end)
+
+
+# --- patterns outside the machine's subset -----------------------------------------------------------------------
+
+
+class _Guarded:
+    needs_context = True
+    plain = None
+
+    def __init__(self, delimiters: tuple[Delimiter, ...]) -> None:
+        sources = (each.pattern if each.pattern is not None else regex.escape(each.literal) for each in delimiters)
+        self.patterns = [regex.compile(source, regex.DOTALL | regex.VERSION0) for source in sources]
+
+    def begin(self, position: int, context: str, blocked: frozenset[int]) -> Search:
+        return _GuardedSearch(self, position, context, blocked)
+
+    def groups(self, match: Match, text: str, offset: int, context: str, at_end: bool) -> dict[str, str | None]:
+        whole = context + text
+        found = self.patterns[match.pattern].match(
+            whole, match.start - offset + len(context), timeout=automaton.REGEX_SECONDS
+        )
+        return found.groupdict() if found is not None else {}
+
+
+class _GuardedSearch:
+    """Collects the text and searches it when it is complete."""
+
+    __slots__ = ("_begin", "_blocked", "_context", "_guarded", "_pieces", "position", "steps")
+
+    def __init__(self, guarded: _Guarded, begin: int, context: str, blocked: frozenset[int]) -> None:
+        self._guarded = guarded
+        self._begin = begin
+        self._context = context
+        self._blocked = blocked
+        self._pieces: list[str] = []
+        self.position = begin
+        self.steps = 0
+
+    @property
+    def held_from(self) -> int:
+        return self._begin
+
+    def feed(self, text: str, offset: int = 0) -> int:
+        self._pieces.append(text[offset:])
+        self.position += len(text) - offset
+        self.steps += len(text) - offset
+        return len(text)
+
+    def skip(self, count: int) -> None:
+        raise AssertionError("all text is held, so none can go by")
+
+    def settled(self) -> Match | None:
+        return None
+
+    def finish(self) -> Match | None:
+        text = self._context + "".join(self._pieces)
+        base = self._begin - len(self._context)
+        best: Match | None = None
+        for number, pattern in enumerate(self._guarded.patterns):
+            at = len(self._context) + (number in self._blocked)
+            found = pattern.search(text, at, timeout=automaton.REGEX_SECONDS) if at <= len(text) else None
+            if found is None:
+                continue
+            match = Match(number, base + found.start(), base + found.end())
+            if best is None or (match.start, -match.end) < (best.start, -best.end):
+                best = match
+        return best
+
+
+def find_all(patterns: Iterable[str], literals: Iterable[str]) -> Callable[[str], tuple[int, int] | None]:
+    """A function that gives the last match of an anchor in a text: leftmost, longest, without overlap."""
+    choices = sorted(literals, key=len, reverse=True)
+    if choices:
+        scan = re.compile("|".join(map(re.escape, choices)))
+        return lambda text: _last(match.span() for match in scan.finditer(text))
+    pattern = automaton.compile_pattern(next(iter(patterns)))
+    return lambda text: _last((found.start, found.end) for found in pattern.finditer(text))
+
+
+def _last(spans: Iterable[tuple[int, int]]) -> tuple[int, int] | None:
+    last = None
+    for last in spans:  # noqa: B007
+        pass
+    return last

@@ -1,0 +1,650 @@
+"""The state machine: text in, events and a message out. No I/O, no transformers, no torch.
+
+Theory of operation
+    Text is always in one of three states: in an explicit region (one that an open delimiter began), in the implicit
+    field's region (all text outside explicit ones), or nowhere (there is no implicit field: it is discarded). In each
+    state there is one watch list: inside an explicit region the field's own closes, outside every open and the implicit
+    field's close. A search (see `delimiters`) reads the text once, from where the state began, and says either where
+    the next delimiter is, settled once and for all, or from where on text has to be held back. Text before that goes to
+    the region at once; a settled delimiter changes the state, and the next search begins behind it.
+
+    One thing comes on top: in a region whose body has strings (JSON, Python calls) a close inside a string is text. It
+    is withheld, with all that follows, until the string ends (it was text) or the generation does (it was the close).
+
+Everything that changes the state lives in this file. Invariants: every character goes to exactly one place (a
+delimiter, a region's body, discarded; see `_note`), and open and close events alternate.
+Bound: each character is read by one search and moved once, and again only where a settled delimiter ends before text
+that was looked at to settle it, or where a string never ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, overload
+
+from . import syntax
+from .automaton import Match
+from .buffer import TextBuffer
+from .content import ContentError, StringTracker
+from .delimiters import Search, WatchList
+from .errors import InputTypeError, ParseError, ParserFinalizedError, PrefixRequiredError
+from .plan import FieldPlan, Plan, plan_for
+from .repair import repaired_json
+from .shaping import CALLS_FIELD
+from .template import ResponseTemplate, load_template
+from .tools import ToolTypes
+
+Event: TypeAlias = "dict[str, Any]"
+Message: TypeAlias = "dict[str, Any]"
+Errors: TypeAlias = Literal["strict", "recover", "repair"]
+TemplateSource: TypeAlias = "ResponseTemplate | Mapping[str, Any] | str"
+
+_ERRORS = ("strict", "recover", "repair")
+_NO_GROUPS: Mapping[str, str] = {}
+
+
+def is_empty(value: Any) -> bool:
+    """Values that a message leaves out: an empty string, list or object, and null (but not 0 or false)."""
+    return value is None or (isinstance(value, (str, list, dict)) and not value)
+
+
+@dataclass(slots=True)
+class _Withheld:
+    """A close delimiter that lies inside a string, and all text since: which it is, only the string's end tells."""
+
+    end: int  # position behind the delimiter
+    string: int  # serial number of the string
+    pieces: list[str]  # the delimiter first
+    groups: Mapping[str, str | None]
+    context: str
+
+
+@dataclass(slots=True)
+class _Region:
+    """A region that is open."""
+
+    plan: FieldPlan
+    opening: str  # the open delimiter as the model wrote it
+    begin: int  # position of the open delimiter
+    groups: Mapping[str, str | None]
+    pieces: list[str] = field(default_factory=list)
+    started: bool = False  # the leading white space is over
+    strings: StringTracker | None = None
+    lexed: int = 0  # pieces that `strings` has read
+    withheld: _Withheld | None = None
+
+
+class ResponseParser:
+    """Parses one generation as it streams in.
+
+    Args:
+        response_template: a template, in any form that `load_template` takes.
+        prefix: the prompt that the generation continues. What it holds after its last start anchor is parsed first.
+            `""` opts out.
+        tools: the tools that were offered, as `apply_chat_template` takes them; string arguments of calls are cast by
+            their schemas.
+        errors: what a region does that doesn't parse: `"strict"` raises, `"recover"` keeps it under `malformed`,
+            `"repair"` as that, but a malformed JSON body that its delimiter closed is repaired first.
+
+    Attributes:
+        initial_events: the events of what the prefix pre-wrote.
+
+    Raises:
+        PrefixRequiredError: `prefix` is left out.
+        TemplateError: the template is not valid.
+        InputTypeError: an argument is of the wrong kind.
+    """
+
+    __slots__ = (
+        "_blocked",
+        "_blocked_at",
+        "_buffer",
+        "_context",
+        "_errors",
+        "_failure",
+        "_fast_from",
+        "_finalized",
+        "_malformed",
+        "_origin",
+        "_plain",
+        "_plan",
+        "_region",
+        "_search",
+        "_seen",
+        "_tools",
+        "_values",
+        "_watch",
+        "initial_events",
+    )
+
+    def __init__(
+        self,
+        response_template: TemplateSource,
+        prefix: str | None = None,
+        *,
+        tools: Sequence[Any] | None = None,
+        errors: Errors = "strict",
+    ) -> None:
+        if errors not in _ERRORS:
+            raise InputTypeError(f"errors must be one of {', '.join(map(repr, _ERRORS))}, not {errors!r}")
+        if prefix is None:
+            raise PrefixRequiredError(
+                "prefix is required: pass the prompt that was given to the model, because the chat template may have"
+                ' pre-written part of the message (such as "<think>"); prefix="" says that there is none'
+            )
+        _check_text(prefix, "prefix")
+        self._plan: Plan = plan_for(load_template(response_template))
+        self._tools = ToolTypes.from_tools(tools) if tools else None
+        self._errors: Errors = errors
+        self._failure: ParseError | None = None
+        self._finalized = False
+        self._values: dict[str, Any] = {}
+        self._seen: set[str] = set()
+        self._malformed: list[dict[str, Any]] = []
+        self._context = ""
+        self._blocked: set[tuple[str, str]] = set()
+        self._blocked_at = -1
+        self._buffer = TextBuffer()
+        self._region: _Region | None = None
+        self._origin = 0
+        self._plain: Callable[[str], object] | None = None
+        self._fast_from = 0
+        self._watch: WatchList = self._plan.outside
+        self._search: Search = self._watch.begin(0)
+        self.initial_events: list[Event] = []
+        if prefix:
+            self._feed_prefix(prefix)
+
+    # -- the three calls -----------------------------------------------------------------------------------------
+
+    def feed(self, text: str) -> list[Event]:
+        """Parse the next piece of the generation; returns the events that it settles.
+
+        Raises:
+            ParseError: under `errors="strict"`, a region doesn't parse.
+            ParserFinalizedError: the parser is finalized.
+        """
+        if self._plain is not None and text.__class__ is str and text and not self._plain(text):
+            region = self._region
+            region.pieces.append(text)  # type: ignore[union-attr]
+            plan = region.plan  # type: ignore[union-attr]
+            return [{"type": "region_chunk", "field": plan.name, "text": text, "dirty": plan.dirty}]
+        self._check_open()
+        _check_text(text, "text")
+        if not text:
+            return []
+        events: list[Event] = []
+        self._append(text, events)
+        return events
+
+    def finalize(self) -> tuple[Message, list[Event]]:
+        """End the generation: settle what is held, close what is open. Returns the message and the last events.
+
+        Raises:
+            ParseError: under `errors="strict"`, a region doesn't parse or a field that isn't optional is missing.
+            ParserFinalizedError: the parser is finalized already.
+        """
+        self._check_open()
+        self._catch_up()
+        self._plain = None
+        self._finalized = True
+        events: list[Event] = []
+        self._parse(events, at_end=True)
+        self._check_missing()
+        return self._message(), events
+
+    def _check_open(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if self._finalized:
+            raise ParserFinalizedError("this parser is finalized; make a new one for the next generation")
+
+    def _feed_prefix(self, prefix: str) -> None:
+        anchor = self._plan.last_anchor(prefix)
+        written = prefix if anchor is None else prefix[anchor[1] :]
+        if written:
+            self._append(written, self.initial_events)
+            self._origin = len(written)
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    def _append(self, text: str, events: list[Event]) -> None:
+        self._catch_up()
+        self._buffer.append(text)
+        self._parse(events, at_end=False)
+        self._speed_up()
+
+    def _speed_up(self) -> None:
+        """Where no delimiter has begun, a chunk that none can begin in goes straight to the region (see `feed`)."""
+        region, search = self._region, self._search
+        self._plain = None
+        if region is None or not region.started or region.withheld is not None or self._plan.needs_context:
+            return
+        if search.held_from == search.position:
+            self._plain = self._watch.plain
+            self._fast_from = len(region.pieces)
+
+    def _catch_up(self) -> None:
+        """Count in what went the fast way."""
+        if self._plain is not None and self._region is not None:
+            passed = sum(map(len, self._region.pieces[self._fast_from :]))
+            if passed:
+                self._note_passed(self._region.pieces[self._fast_from :])
+                self._buffer.skip(passed)
+                self._search.skip(passed)
+                self._fast_from = len(self._region.pieces)
+
+    def _parse(self, events: list[Event], *, at_end: bool) -> None:
+        """Handle every delimiter that is settled; then release what is free, or (at the end) close what is open."""
+        while True:
+            match = self._read()
+            if match is None and at_end:
+                match = self._search.finish()
+            if match is not None:
+                self._meet(match, events, at_end)
+            elif not at_end:
+                self._release(self._search.held_from, events)
+                return
+            elif not self._reopen_string(events):
+                self._end(events)
+                return
+
+    def _read(self) -> Match | None:
+        search = self._search
+        match = search.settled()
+        if match is not None:
+            return match
+        for piece, offset in self._buffer.read(search.position):
+            search.feed(piece, offset)
+            match = search.settled()
+            if match is not None:
+                return match
+        return None
+
+    def _meet(self, match: Match, events: list[Event], at_end: bool) -> None:
+        """A delimiter is settled: it changes the state, unless it is a close inside a string."""
+        delimiter = self._watch.delimiters[match.pattern]
+        region = self._region
+        if delimiter.role == "close" and region is not None and region.plan.strings is not None:
+            if self._in_string(region, match, events, at_end):
+                self._begin_search(match.end, (delimiter.role, delimiter.field), match.start == match.end)
+                return
+        self._release(match.start, events)
+        plan = self._plan.fields[delimiter.field]
+        groups = self._groups(match, at_end) if plan.has_groups else _NO_GROUPS
+        written = self._take(match.end)
+        self._note("delimiter", delimiter.field, written)
+        if delimiter.role == "open":
+            self._close_region(None, _NO_GROUPS, events)
+            self._open_region(plan, written, match.start, groups, events)
+            self._watch = plan.closes
+        else:
+            self._close_region(written, groups, events)
+            self._watch = self._plan.outside
+        self._begin_search(match.end, (delimiter.role, delimiter.field), match.start == match.end)
+
+    def _begin_search(self, position: int, met: tuple[str, str], empty: bool) -> None:
+        """An empty delimiter may not match again at its place, or the parser would stand still."""
+        if not empty or position != self._blocked_at:
+            self._blocked = set()
+        if empty:
+            self._blocked.add(met)
+            self._blocked_at = position
+        blocked: frozenset[int] = frozenset()
+        if self._blocked:
+            blocked = frozenset(
+                number
+                for number, each in enumerate(self._watch.delimiters)
+                if (each.role, each.field) in self._blocked
+            )
+        self._search = self._watch.begin(position, self._context, blocked)
+
+    def _groups(self, match: Match, at_end: bool) -> Mapping[str, str | None]:
+        """What the named groups of a settled delimiter hold. The buffer begins with it."""
+        text = self._buffer.peek(self._search.position)
+        return self._watch.groups(match, text, match.start, self._context, at_end)
+
+    # -- moving text ---------------------------------------------------------------------------------------------
+
+    def _take(self, position: int) -> str:
+        text = self._buffer.take(position)
+        if self._plan.needs_context:
+            self._context = (self._context + text[-syntax.MAX_LOOKBEHIND :])[-syntax.MAX_LOOKBEHIND :]
+        return text
+
+    def _release(self, position: int, events: list[Event]) -> None:
+        """All text before `position` is free of delimiters."""
+        if position <= self._buffer.start:
+            return
+        text = self._take(position)
+        region = self._region
+        if region is not None and region.withheld is not None:
+            self._withhold(region, region.withheld, text, events)
+        else:
+            self._emit(text, events)
+
+    def _emit(self, text: str, events: list[Event]) -> None:
+        """Text of the region that is open, or of the implicit field's, or of none."""
+        region = self._region
+        if region is None:
+            implicit = self._plan.implicit
+            if implicit is None:
+                self._note("discarded", None, text)
+                return
+            region = self._open_region(implicit, "", self._buffer.start - len(text), _NO_GROUPS, events)
+        plan = region.plan
+        self._note("text", plan.name, text)
+        region.pieces.append(text)
+        if not region.started:
+            if plan.skips_lead:
+                text = text.lstrip()
+                if not text:
+                    return
+            region.started = True
+        events.append({"type": "region_chunk", "field": plan.name, "text": text, "dirty": plan.dirty})
+
+    # -- closes inside strings -----------------------------------------------------------------------------------
+
+    def _in_string(self, region: _Region, match: Match, events: list[Event], at_end: bool) -> bool:
+        """Is this close inside a string of the body? Then it is withheld, and the region goes on."""
+        self._release(match.start, events)
+        strings = self._lex(region)
+        if not strings.inside:
+            return False
+        string = strings.serial
+        written = self._buffer.peek(match.end)
+        strings.advance(written)
+        withheld = region.withheld
+        if not strings.inside or strings.serial != string:
+            if withheld is not None:
+                self._give_up(region, withheld, "", events)
+            return False
+        if withheld is not None:
+            self._take(match.end)
+            withheld.pieces.append(written)
+            return True
+        groups = self._groups(match, at_end) if region.plan.has_groups else _NO_GROUPS
+        self._take(match.end)
+        region.withheld = _Withheld(match.end, string, [written], groups, self._context)
+        return True
+
+    def _lex(self, region: _Region) -> StringTracker:
+        """The string tracker, having read all of the body so far."""
+        if region.strings is None:
+            assert region.plan.strings is not None
+            region.strings = StringTracker(region.plan.strings)
+        if region.withheld is None:
+            for piece in region.pieces[region.lexed :]:
+                region.strings.advance(piece)
+            region.lexed = len(region.pieces)
+        return region.strings
+
+    def _withhold(self, region: _Region, withheld: _Withheld, text: str, events: list[Event]) -> None:
+        """More text after a withheld close: once its string has ended, all of it is body."""
+        strings = region.strings
+        assert strings is not None
+        strings.advance(text)
+        if strings.inside and strings.serial == withheld.string:
+            withheld.pieces.append(text)
+        else:
+            self._give_up(region, withheld, text, events)
+
+    def _give_up(self, region: _Region, withheld: _Withheld, text: str, events: list[Event]) -> None:
+        """The withheld close was text."""
+        region.withheld = None
+        self._emit("".join(withheld.pieces) + text, events)
+        region.lexed = len(region.pieces)
+
+    def _reopen_string(self, events: list[Event]) -> bool:
+        """At the end: a string that holds a withheld close never ended, so that was the close after all."""
+        region = self._region
+        withheld = region.withheld if region is not None else None
+        if region is None or withheld is None:
+            return False
+        strings = region.strings
+        assert strings is not None
+        strings.advance(self._buffer.text(self._buffer.start))
+        if not strings.inside or strings.serial != withheld.string:
+            self._give_up(region, withheld, "", events)
+            return False
+        closing, *rest = withheld.pieces
+        self._buffer.give_back(rest)
+        self._context = withheld.context
+        self._note("delimiter", region.plan.name, closing)
+        self._close_region(closing, withheld.groups, events)
+        self._watch = self._plan.outside
+        self._begin_search(withheld.end, ("close", region.plan.name), not closing)
+        return True
+
+    # -- regions -------------------------------------------------------------------------------------------------
+
+    def _open_region(
+        self, plan: FieldPlan, opening: str, begin: int, groups: Mapping[str, str | None], events: list[Event]
+    ) -> _Region:
+        self._region = region = _Region(plan, opening, begin, groups)
+        events.append({"type": "region_open", "field": plan.name})
+        return region
+
+    def _close_region(self, closing: str | None, groups: Mapping[str, str | None], events: list[Event]) -> None:
+        """Close the open region, if there is one. `closing` is None where another region's open ends it."""
+        region = self._region
+        if region is None:
+            return
+        self._region = None
+        self._settle(region, closing or "", groups, events, cut_off=False)
+
+    def _end(self, events: list[Event]) -> None:
+        """The generation is over: what was held is text, but for the beginning of a close in a structured body."""
+        region = self._region
+        if region is None or not region.plan.dirty:
+            self._release(self._buffer.end, events)
+            partial = ""
+        else:
+            self._release(self._held_close(region), events)
+            partial = self._take(self._buffer.end)
+            self._note("delimiter", region.plan.name, partial)
+        region = self._region
+        if region is not None:
+            self._region = None
+            self._settle(region, partial, _NO_GROUPS, events, cut_off=True)
+
+    def _held_close(self, region: _Region) -> int:
+        """Where the beginning of a close that the end cut off begins."""
+        if region.plan.field.implicit:  # opens were watched for as well: look again, for the close alone
+            search = region.plan.closes.begin(self._search.held_from, self._context)
+            search.feed(self._buffer.text(self._search.held_from))
+            return search.held_from
+        return self._search.held_from
+
+    def _settle(
+        self,
+        region: _Region,
+        closing: str,
+        groups: Mapping[str, str | None],
+        events: list[Event],
+        *,
+        cut_off: bool,
+    ) -> None:
+        """A region is complete: its body becomes a value, or it is malformed."""
+        plan = region.plan
+        body = "".join(region.pieces)
+        try:
+            if cut_off and plan.name == CALLS_FIELD and not plan.is_whole(body):
+                raise ContentError("the generation ended inside this call; it may be incomplete")
+            content = plan.parser.parse(body)
+            value = self._shape(plan, content, _merged(region.groups, groups))
+        except ContentError as error:
+            if self._errors != "repair" or cut_off or not self._repair(region, body, closing, groups, error, events):
+                self._reject(region, region.opening + body + closing, str(error), events)
+            return
+        self._accept(plan, value, events)
+
+    def _shape(self, plan: FieldPlan, content: Any, groups: Mapping[str, str]) -> Any:
+        value = plan.shape(content, groups)
+        if plan.field.join is not None and not isinstance(value, str):
+            raise ContentError(f"'join' needs strings, but this is {type(value).__name__} ({str(value)[:60]!r})")
+        return self._tools.cast(value) if self._tools is not None else value
+
+    def _accept(self, plan: FieldPlan, value: Any, events: list[Event]) -> None:
+        events.append({"type": "region_close", "field": plan.name, "value": value})
+        self._seen.add(plan.name)
+        if plan.field.repeats:
+            values = self._values.setdefault(plan.name, [])
+            if plan.makes_calls and isinstance(value, list):
+                values.extend(value)
+            else:
+                values.append(value)
+        elif not (is_empty(value) and plan.name in self._values):
+            self._values[plan.name] = value
+
+    def _repair(
+        self,
+        region: _Region,
+        body: str,
+        closing: str,
+        groups: Mapping[str, str | None],
+        error: ContentError,
+        events: list[Event],
+    ) -> bool:
+        """Try the body as repaired JSON; it is still listed as malformed."""
+        if region.plan.field.content != "json":
+            return False
+        try:
+            content = repaired_json(body, region.plan.field.content_args)
+            value = self._shape(region.plan, content, _merged(region.groups, groups))
+        except ContentError:
+            return False
+        text = region.opening + body + closing
+        entry = {"field": region.plan.name, "text": text, "error": str(error), "repaired": True}
+        self._malformed.append(entry)
+        self._accept(region.plan, value, events)
+        return True
+
+    def _reject(self, region: _Region, text: str, error: str, events: list[Event]) -> None:
+        name = region.plan.name
+        if self._errors == "strict":
+            position = region.begin - self._origin
+            self._fail(f"field {name!r}, at character {position} of the generation: {error}", name, text, position)
+        self._seen.add(name)
+        self._malformed.append({"field": name, "text": text, "error": error})
+        events.append({"type": "region_malformed", "field": name, "text": text, "error": error})
+
+    def _fail(self, message: str, name: str, text: str, position: int) -> None:
+        self._plain = None
+        self._failure = ParseError(message, field=name, text=text, position=position, partial=self._message())
+        raise self._failure
+
+    # -- the message ---------------------------------------------------------------------------------------------
+
+    def _check_missing(self) -> None:
+        for name, plan in self._plan.fields.items():
+            if plan.field.optional or name in self._seen:
+                continue
+            error = f"field {name!r} is not optional, but the generation does not have it"
+            if self._errors == "strict":
+                self._fail(error, name, "", self._buffer.end - self._origin)
+            self._malformed.append({"field": name, "text": "", "error": error})
+
+    def _message(self) -> Message:
+        message: Message = self._plan.template.defaults
+        for name, value in self._values.items():
+            join = self._plan.fields[name].field.join
+            if join is not None:
+                value = join.join(value)
+            if not is_empty(value):
+                message[name] = value
+        if self._malformed:
+            message["malformed"] = list(self._malformed)
+        return message
+
+    # -- where each character went -------------------------------------------------------------------------------
+
+    def _note(self, kind: str, name: str | None, text: str) -> None:
+        """Every character passes here once (or `_note_passed`); `explain` listens."""
+
+    def _note_passed(self, pieces: list[str]) -> None:
+        """As `_note`, for text of the open region that went the fast way."""
+
+
+def _merged(opened: Mapping[str, str | None], closed: Mapping[str, str | None]) -> Mapping[str, str]:
+    """The close's groups win over the open's; a group that took no part does not count."""
+    if not opened and not closed:
+        return {}
+    return {name: text for name, text in (*opened.items(), *closed.items()) if text is not None}
+
+
+def _check_text(text: Any, name: str) -> None:
+    if not isinstance(text, str):
+        hint = " (decode it first)" if isinstance(text, (bytes, bytearray)) else ""
+        raise InputTypeError(f"{name} must be a str, not {type(text).__name__}{hint}")
+
+
+@overload
+def parse_response(
+    text: str,
+    response_template: TemplateSource,
+    *,
+    prefix: str | None = None,
+    tools: Sequence[Any] | None = None,
+    errors: Errors = "strict",
+) -> Message: ...
+
+
+@overload
+def parse_response(
+    text: list[str],
+    response_template: TemplateSource,
+    *,
+    prefix: str | list[str] | None = None,
+    tools: Sequence[Any] | None = None,
+    errors: Errors = "strict",
+) -> list[Message]: ...
+
+
+def parse_response(
+    text: str | list[str],
+    response_template: TemplateSource,
+    *,
+    prefix: str | list[str] | None = None,
+    tools: Sequence[Any] | None = None,
+    errors: Errors = "strict",
+) -> Message | list[Message]:
+    """Parse whole generations: a str gives a message, a list of them a list of messages.
+
+    Args:
+        text: what the model generated, special tokens included.
+        response_template: a template, in any form that `load_template` takes.
+        prefix: the prompt; for a list one for all, or one each. `""` opts out.
+        tools, errors: as for `ResponseParser`.
+
+    Raises:
+        ParseError: under `errors="strict"`, a region doesn't parse.
+        PrefixRequiredError, TemplateError, InputTypeError: as for `ResponseParser`.
+    """
+    template = load_template(response_template)
+    if isinstance(text, (list, tuple)):
+        prefixes = _one_each(prefix, len(text))
+        return [_parse_one(each, template, before, tools, errors) for each, before in zip(text, prefixes, strict=True)]
+    if isinstance(prefix, (list, tuple)):
+        raise InputTypeError("prefix is a list, but text is a single str")
+    return _parse_one(text, template, prefix, tools, errors)
+
+
+def _one_each(prefix: str | Sequence[str] | None, count: int) -> Sequence[str | None]:
+    if prefix is None or isinstance(prefix, str):
+        return [prefix] * count
+    if not isinstance(prefix, (list, tuple)):
+        raise InputTypeError(f"prefix must be a str or a list of str, not {type(prefix).__name__}")
+    if len(prefix) != count:
+        raise InputTypeError(f"there are {count} texts but {len(prefix)} prefixes; give one for all, or one each")
+    return prefix
+
+
+def _parse_one(
+    text: str, template: ResponseTemplate, prefix: str | None, tools: Sequence[Any] | None, errors: Errors
+) -> Message:
+    _check_text(text, "text")
+    parser = ResponseParser(template, prefix, tools=tools, errors=errors)
+    parser.feed(text)
+    return parser.finalize()[0]

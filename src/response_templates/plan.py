@@ -1,0 +1,96 @@
+"""A template made ready to parse with: what depends on the template alone, computed once.
+
+Invariant: a plan never changes; all streams of a template share it. Bound: compiled once for equal templates.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from .content import ContentParser, StringDialect, compile_content
+from .delimiters import WatchList, delimiters_of, find_all
+from .shaping import CALLS_FIELD, Shape, compile_shape, shapes_calls
+from .template import Field, ResponseTemplate, field_groups
+
+
+@dataclass(frozen=True, slots=True)
+class FieldPlan:
+    """One field, compiled."""
+
+    field: Field
+    name: str
+    parser: ContentParser
+    shape: Shape
+    closes: WatchList  # what is watched for inside an explicit region of this field
+    has_groups: bool
+    dirty: bool  # chunks are raw body, not yet part of the value
+    skips_lead: bool  # leading white space is never emitted
+    strings: StringDialect | None  # where closes inside strings are text
+    makes_calls: bool  # its values are tool calls, or lists of them
+
+    def is_whole(self, body: str) -> bool:
+        """Does the body of a call say by itself that it is whole, though no close delimiter came?"""
+        if self.parser.is_whole(body):
+            return True
+        if self.field.closable or self.field.content in ("json", "python-call-list"):
+            return False
+        has_open_tag: Callable[[str], bool] | None = getattr(self.parser, "has_open_tag", None)
+        return has_open_tag is None or not has_open_tag(body)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A template, compiled."""
+
+    template: ResponseTemplate
+    fields: Mapping[str, FieldPlan]
+    implicit: FieldPlan | None
+    outside: WatchList  # what is watched for outside explicit regions
+    last_anchor: Callable[[str], tuple[int, int] | None]
+    needs_context: bool  # some delimiter looks back at text that may be consumed already
+
+
+@lru_cache(maxsize=512)
+def plan_for(template: ResponseTemplate) -> Plan:
+    """The plan of `template`."""
+    fields = {name: _field_plan(field) for name, field in template.fields.items()}
+    implicit = template.implicit_field
+    delimiters = [each for field in template.fields.values() for each in delimiters_of(field, "open")]
+    if implicit is not None:
+        delimiters += delimiters_of(implicit, "close")
+    outside = WatchList(delimiters)
+    pattern = template.start_anchor_pattern
+    return Plan(
+        template=template,
+        fields=fields,
+        implicit=fields[implicit.name] if implicit is not None else None,
+        outside=outside,
+        last_anchor=find_all([pattern] if pattern is not None else [], template.start_anchor),
+        needs_context=outside.needs_context or any(plan.closes.needs_context for plan in fields.values()),
+    )
+
+
+def _field_plan(field: Field) -> FieldPlan:
+    arguments = _plain(field.content_args)
+    parser = compile_content(field.content, arguments)
+    return FieldPlan(
+        field=field,
+        name=field.name,
+        parser=parser,
+        shape=compile_shape(field),
+        closes=WatchList(delimiters_of(field, "close")),
+        has_groups=bool(field_groups(field)),
+        dirty=not parser.is_text,
+        skips_lead=parser.is_text and arguments.get("strip", True),
+        strings=parser.strings,
+        makes_calls=field.name == CALLS_FIELD and shapes_calls(field),
+    )
+
+
+def _plain(value: Mapping[str, Any]) -> dict[str, Any]:
+    copied: dict[str, Any] = json.loads(json.dumps(dict(value)))
+    return copied

@@ -26,191 +26,32 @@ Bound
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import regex
 
-from . import syntax
-from .syntax import Unsupported
+from . import program, syntax
 
-MAX_PROGRAM = 3_000
 MAX_STATES = 2_000
+MAX_ENTRIES = 5_000
 MAX_KNOWN_CHARACTERS = 20_000
+LOOPS_BEFORE_SKIP = 6  # turns of a state to itself before a search for its way out is compiled
 
-# --- the program: a list of instructions; a thread is a position in it ------------------------------------------
-
-
-@dataclass(slots=True)
-class _Take:
-    """Take one character that `predicate` holds for."""
-
-    predicate: int
-    next: int = -1
-
-
-@dataclass(slots=True)
-class _Split:
-    """Go on at both; `prefer` first."""
-
-    prefer: int = -1
-    other: int = -1
-
-
-@dataclass(slots=True)
-class _Save:
-    """Note the position under `slot` (two a group: begin and end)."""
-
-    slot: int
-    next: int = -1
-
-
-@dataclass(slots=True)
-class _Ahead:
-    """Go on if the program at `body` matches (or, negative, does not match) from here."""
-
-    body: int
-    negative: bool
-    next: int = -1
-
-
-@dataclass(slots=True)
-class _Behind:
-    """Go on if lookbehind number `watch` has just matched (or, negative, has not)."""
-
-    watch: int
-    negative: bool
-    next: int = -1
-
-
-@dataclass(slots=True)
-class _Match:
-    """The end of pattern number `pattern`; of a lookaround's body where `pattern` is negative."""
-
-    pattern: int
-
-
-_Instruction: TypeAlias = _Take | _Split | _Save | _Ahead | _Behind | _Match
+Find: TypeAlias = "Callable[[str, int], regex.Match[str] | None]"
 
 # A condition of a thread: a lookahead that is still open. Sub-threads are unordered: any of them will do.
-_SubThread: TypeAlias = "tuple[int, frozenset[_Condition]]"
+SubThread: TypeAlias = "tuple[int, frozenset[Condition]]"
 
 
 @dataclass(frozen=True, slots=True)
-class _Condition:
+class Condition:
     negative: bool
-    threads: frozenset[_SubThread]
+    threads: frozenset[SubThread]
 
 
-_NO_CONDITIONS: frozenset[_Condition] = frozenset()
-
-
-class _Compiler:
-    """Trees to one program. `pieces` are emitted so that each instruction falls through to the one after it."""
-
-    def __init__(self) -> None:
-        self.program: list[_Instruction] = []
-        self.predicates: dict[str, int] = {}
-        self.literals: dict[int, str] = {}
-        self.slots: dict[tuple[int, str], int] = {}
-        self.watches: list[int] = []  # where the body of each lookbehind begins
-        self._known_watches: dict[syntax.Node, int] = {}
-        self._pattern = 0
-
-    def pattern(self, number: int, node: syntax.Node) -> int:
-        """Compile pattern `number`; returns where it begins."""
-        self._pattern = number
-        return self._body(node, number)
-
-    def _body(self, node: syntax.Node, end: int) -> int:
-        over = self._add(_Split())  # jumps over the body when the enclosing code falls into it
-        begin = len(self.program)
-        self._emit(node)
-        self._add(_Match(end))
-        self._jump(over, len(self.program))
-        return begin
-
-    def _add(self, instruction: _Instruction) -> int:
-        if len(self.program) >= MAX_PROGRAM:
-            raise Unsupported(f"too large (more than {MAX_PROGRAM} instructions; are there huge repeats?)")
-        self.program.append(instruction)
-        return len(self.program) - 1
-
-    def _jump(self, split: int, target: int) -> None:
-        self.program[split] = _Split(target, target)
-
-    def _emit(self, node: syntax.Node) -> None:
-        if isinstance(node, syntax.Char):
-            at = self._add(_Take(self._predicate(node)))
-            self.program[at].next = at + 1  # type: ignore[union-attr]
-        elif isinstance(node, syntax.Sequence):
-            for item in node.items:
-                self._emit(item)
-        elif isinstance(node, syntax.Choice):
-            self._choice(node)
-        elif isinstance(node, syntax.Repeat):
-            self._repeat(node)
-        elif isinstance(node, syntax.Capture):
-            slot = self.slots.setdefault((self._pattern, node.name), 2 * len(self.slots))
-            self._then(_Save(slot))
-            self._emit(node.item)
-            self._then(_Save(slot + 1))
-        elif isinstance(node, syntax.Lookahead):
-            self._then(_Ahead(self._body(node.item, -1), node.negative))
-        else:
-            self._then(_Behind(self._watch(node.item), node.negative))
-
-    def _then(self, instruction: _Save | _Ahead | _Behind) -> None:
-        instruction.next = self._add(instruction) + 1
-
-    def _choice(self, node: syntax.Choice) -> None:
-        ends = []
-        for option in node.options[:-1]:
-            split = self._add(_Split())
-            self._emit(option)
-            ends.append(self._add(_Split()))
-            self.program[split] = _Split(split + 1, len(self.program))
-        self._emit(node.options[-1])
-        for end in ends:
-            self._jump(end, len(self.program))
-
-    def _repeat(self, node: syntax.Repeat) -> None:
-        for _ in range(node.least):
-            self._emit(node.item)
-        if node.most is None:
-            self._loop(node)
-            return
-        splits = []
-        for _ in range(node.most - node.least):
-            splits.append(self._add(_Split()))
-            self._emit(node.item)
-        for split in splits:
-            self._either(split, split + 1, len(self.program), node.greedy)
-
-    def _loop(self, node: syntax.Repeat) -> None:
-        entry = self._add(_Split())
-        self._emit(node.item)
-        again = self._add(_Split())
-        self._jump(again, entry)
-        self._either(entry, entry + 1, len(self.program), node.greedy)
-
-    def _either(self, split: int, go: int, leave: int, greedy: bool) -> None:
-        self.program[split] = _Split(go, leave) if greedy else _Split(leave, go)
-
-    def _watch(self, node: syntax.Node) -> int:
-        if node not in self._known_watches:
-            self._known_watches[node] = len(self.watches)
-            self.watches.append(self._body(node, -2 - len(self.watches)))
-        return self._known_watches[node]
-
-    def _predicate(self, char: syntax.Char) -> int:
-        number = self.predicates.setdefault(char.source, len(self.predicates))
-        if char.literal is not None:
-            self.literals[number] = char.literal
-        return number
+NO_CONDITIONS: frozenset[Condition] = frozenset()
 
 
 # --- states and transitions -------------------------------------------------------------------------------------
@@ -223,7 +64,7 @@ class _Thread:
     group: int
     pattern: int
     at: int
-    conditions: frozenset[_Condition]
+    conditions: frozenset[Condition]
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +77,7 @@ class _Accept:
     waiting: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _State:
     """`threads` in order of preference. `matched`: a match is recorded, so that no new threads are started."""
 
@@ -245,9 +86,10 @@ class _State:
     matched: bool
     watching: frozenset[int]
     seen: frozenset[int]
+    idle: bool  # nothing but the threads that start here: no text is held
     moves: dict[int, _Move] = field(default_factory=dict)
-    idle: bool = False  # nothing but the threads that start here: no text is held
-    skip: Any = None  # when idle: finds the next character that could begin a match
+    loops: int = 0  # how often a character led back to this very state
+    skip: Find | None = None  # finds the next character that leads away (or, in an idle state, that begins a match)
 
     @property
     def settled(self) -> bool:
@@ -259,8 +101,8 @@ class _Move:
     """A transition: where each group (and each waiting thread's end) of the new state comes from."""
 
     state: _State
-    groups: tuple[int, ...] | None  # None: as before
-    ends: tuple[int, ...] | None  # for each thread the old thread whose end it keeps, -1: here, -2: none; None: no ends
+    groups: tuple[int, ...] | None  # the old group, -1: begun here; None: as before
+    ends: tuple[int, ...] | None  # for each thread the old one whose end it keeps, -1: here, -2: none; None: as before
     accepts: tuple[_Accept, ...]
 
 
@@ -281,23 +123,21 @@ class Machine:
     """
 
     def __init__(self, patterns: Sequence[syntax.Node]) -> None:
-        compiler = _Compiler()
-        self._starts = [compiler.pattern(number, node) for number, node in enumerate(patterns)]
-        self._program = compiler.program
-        self._predicates = [regex.compile(source, regex.DOTALL).fullmatch for source in compiler.predicates]
-        self._sources = list(compiler.predicates)
-        self._watches = compiler.watches
+        compiler = program.Compiler()
+        self.starts = [compiler.pattern(number, node) for number, node in enumerate(patterns)]
+        self.program = compiler.program
         self.slots = compiler.slots
+        self.width = max(map(syntax.lookbehind_width, patterns), default=0)  # characters that lookbehinds ask for
+        self.work = 0  # threads followed while making transitions: what a step count in a test adds up
+        self._sources = list(compiler.predicates)
+        self._predicates = [regex.compile(source, regex.DOTALL).fullmatch for source in self._sources]
+        self._watches = compiler.watches
         self._vectors: dict[str, int] = {}  # character → number of its class
         self._classes: dict[tuple[bool, ...], int] = {}
-        self._class_list: list[tuple[bool, ...]] = []
-        self._states: dict[Any, _State] = {}
-        self._entries: dict[tuple[frozenset[int], frozenset[int], frozenset[int]], tuple[_State, tuple[_Accept, ...]]] = {}
-        self.needs_context = bool(self._watches)
-        self.work = 0  # threads followed while making transitions: what a step count in a test adds up
-        self.plain: Any = None  # finds a character that a match can begin with; None if that isn't known
-        if not self._watches:
-            self.plain = self.enter("")[0].skip
+        self.class_list: list[tuple[bool, ...]] = []  # for each class, which predicates hold
+        self._states: dict[_StateKey, _State] = {}
+        self._entries: dict[tuple[str, frozenset[int]], tuple[_State, tuple[_Accept, ...]]] = {}
+        self.plain = _first_search(patterns)  # finds a character that a match can begin with; None: that isn't known
 
     # -- characters ----------------------------------------------------------------------------------------------
 
@@ -307,21 +147,26 @@ class Machine:
         vector = tuple(holds(char) is not None for holds in self._predicates)
         number = self._classes.get(vector)
         if number is None:
-            number = self._classes[vector] = len(self._class_list)
-            self._class_list.append(vector)
+            number = self._classes[vector] = len(self.class_list)
+            self.class_list.append(vector)
         self._vectors[char] = number
         return number
+
+    def number(self, char: str) -> int:
+        """The class of `char`: its place in `class_list`."""
+        number = self._vectors.get(char)
+        return self._class_of(char) if number is None else number
 
     # -- closures ------------------------------------------------------------------------------------------------
 
     def closure(
         self,
         at: int,
-        conditions: frozenset[_Condition],
+        conditions: frozenset[Condition],
         saves: tuple[int, ...],
         seen: frozenset[int],
-        known: set[tuple[int, frozenset[_Condition]]],
-    ) -> Iterator[tuple[int, frozenset[_Condition], tuple[int, ...]]]:
+        known: set[tuple[int, frozenset[Condition]]],
+    ) -> Iterator[tuple[int, frozenset[Condition], tuple[int, ...]]]:
         """Threads that a thread at `at` becomes without taking a character, in order of preference.
 
         Args:
@@ -336,15 +181,15 @@ class Machine:
                 continue
             known.add((at, conditions))
             self.work += 1
-            step = self._program[at]
-            if isinstance(step, (_Take, _Match)):
+            step = self.program[at]
+            if isinstance(step, (program.Take, program.Match)):
                 yield at, conditions, saves
-            elif isinstance(step, _Split):
+            elif isinstance(step, program.Split):
                 stack.append((step.other, conditions, saves))
                 stack.append((step.prefer, conditions, saves))
-            elif isinstance(step, _Save):
+            elif isinstance(step, program.Save):
                 stack.append((step.next, conditions, (*saves, step.slot)))
-            elif isinstance(step, _Behind):
+            elif isinstance(step, program.Behind):
                 if (step.watch in seen) != step.negative:
                     stack.append((step.next, conditions, saves))
             else:
@@ -352,26 +197,26 @@ class Machine:
                 if opened is not None:
                     stack.append((step.next, conditions | opened, saves))
 
-    def _open(self, step: _Ahead, seen: frozenset[int]) -> frozenset[_Condition] | None:
+    def _open(self, step: program.Ahead, seen: frozenset[int]) -> frozenset[Condition] | None:
         """The condition that a lookahead adds here (none if it is met at once), or None if it has failed."""
-        known: set[tuple[int, frozenset[_Condition]]] = set()
-        threads = [(at, inner) for at, inner, _ in self.closure(step.body, _NO_CONDITIONS, (), seen, known)]
+        known: set[tuple[int, frozenset[Condition]]] = set()
+        threads = [(at, inner) for at, inner, _ in self.closure(step.body, NO_CONDITIONS, (), seen, known)]
         return self._judge(step.negative, threads)
 
-    def _judge(self, negative: bool, threads: list[_SubThread]) -> frozenset[_Condition] | None:
-        met = any(isinstance(self._program[at], _Match) and not inner for at, inner in threads)
+    def _judge(self, negative: bool, threads: list[SubThread]) -> frozenset[Condition] | None:
+        met = any(isinstance(self.program[at], program.Match) and not inner for at, inner in threads)
         if met or not threads:
-            return _NO_CONDITIONS if met != negative else None
-        return frozenset((_Condition(negative, frozenset(threads)),))
+            return NO_CONDITIONS if met != negative else None
+        return frozenset((Condition(negative, frozenset(threads)),))
 
-    def _advance(
-        self, conditions: frozenset[_Condition], vector: tuple[bool, ...], seen: frozenset[int]
-    ) -> frozenset[_Condition] | None:
+    def advance(
+        self, conditions: frozenset[Condition], vector: tuple[bool, ...], seen: frozenset[int]
+    ) -> frozenset[Condition] | None:
         """Conditions after one character: those still open, or None if one has failed."""
-        result = _NO_CONDITIONS
+        result = NO_CONDITIONS
         for condition in conditions:
-            known: set[tuple[int, frozenset[_Condition]]] = set()
-            threads: list[_SubThread] = []
+            known: set[tuple[int, frozenset[Condition]]] = set()
+            threads: list[SubThread] = []
             for at, inner in condition.threads:
                 threads.extend(self._sub_step(at, inner, vector, seen, known))
             open_still = self._judge(condition.negative, threads)
@@ -383,55 +228,55 @@ class Machine:
     def _sub_step(
         self,
         at: int,
-        inner: frozenset[_Condition],
+        inner: frozenset[Condition],
         vector: tuple[bool, ...],
         seen: frozenset[int],
-        known: set[tuple[int, frozenset[_Condition]]],
-    ) -> Iterator[_SubThread]:
-        step = self._program[at]
+        known: set[tuple[int, frozenset[Condition]]],
+    ) -> Iterator[SubThread]:
+        step = self.program[at]
         target = at
-        if isinstance(step, _Take):
+        if isinstance(step, program.Take):
             if not vector[step.predicate]:
                 return
             target = step.next
         if inner:
-            advanced = self._advance(inner, vector, seen)
+            advanced = self.advance(inner, vector, seen)
             if advanced is None:
                 return
             inner = advanced
         for where, conditions, _ in self.closure(target, inner, (), seen, known):
             yield where, conditions
 
-    def holds_at_end(self, conditions: frozenset[_Condition]) -> bool:
+    def holds_at_end(self, conditions: frozenset[Condition]) -> bool:
         """Are the open conditions met if the text ends here?"""
         return all(self._met_at_end(condition) != condition.negative for condition in conditions)
 
-    def _met_at_end(self, condition: _Condition) -> bool:
+    def _met_at_end(self, condition: Condition) -> bool:
         return any(
-            isinstance(self._program[at], _Match) and self.holds_at_end(inner) for at, inner in condition.threads
+            isinstance(self.program[at], program.Match) and self.holds_at_end(inner) for at, inner in condition.threads
         )
 
     # -- lookbehinds ---------------------------------------------------------------------------------------------
 
-    def _watch_step(
+    def watch_step(
         self, watching: frozenset[int], vector: tuple[bool, ...] | None
     ) -> tuple[frozenset[int], frozenset[int]]:
         """Threads of all lookbehinds after one more character, and which of them match just there."""
         if not self._watches:
             return frozenset(), frozenset()
-        known: set[tuple[int, frozenset[_Condition]]] = set()
+        known: set[tuple[int, frozenset[Condition]]] = set()
         targets = list(self._watches)
         if vector is not None:
             for at in watching:
-                step = self._program[at]
-                if isinstance(step, _Take) and vector[step.predicate]:
+                step = self.program[at]
+                if isinstance(step, program.Take) and vector[step.predicate]:
                     targets.append(step.next)
         threads: set[int] = set()
         seen: set[int] = set()
         for target in targets:
-            for at, _, _ in self.closure(target, _NO_CONDITIONS, (), frozenset(), known):
-                step = self._program[at]
-                if isinstance(step, _Match):
+            for at, _, _ in self.closure(target, NO_CONDITIONS, (), frozenset(), known):
+                step = self.program[at]
+                if isinstance(step, program.Match):
                     seen.add(-2 - step.pattern)
                 else:
                     threads.add(at)
@@ -439,39 +284,41 @@ class Machine:
 
     # -- states --------------------------------------------------------------------------------------------------
 
+    def lookbehinds(self, context: str) -> tuple[frozenset[int], frozenset[int]]:
+        """The threads of the lookbehinds after `context`, and which of them match just there."""
+        watching, seen = self.watch_step(frozenset(), None)
+        for char in context[-self.width :] if self.width else "":
+            watching, seen = self.watch_step(watching, self.class_list[self.number(char)])
+        return watching, seen
+
     def enter(self, context: str, blocked: frozenset[int] = frozenset()) -> tuple[_State, tuple[_Accept, ...]]:
         """The state in which a search begins.
 
         Args:
-            context: the characters just before (only the last `syntax.MAX_LOOKBEHIND` matter, and only to lookbehinds).
+            context: the characters just before (only the last `width` matter).
             blocked: patterns that must not match at this very place.
         """
-        watching, seen = self._watch_step(frozenset(), None)
-        if self._watches:
-            for char in context[-syntax.MAX_LOOKBEHIND :]:
-                watching, seen = self._watch_step(watching, self._class_list[self._number(char)])
-        key = (watching, seen, blocked)
+        key = (context[-self.width :] if self.width else "", blocked)
         entry = self._entries.get(key)
         if entry is None:
-            building = _Building(self, watching, seen)
+            if len(self._entries) > MAX_ENTRIES:
+                self._entries.clear()
+            building = _Building(self, *self.lookbehinds(key[0]))
             building.seed(blocked)
             entry = self._entries[key] = (building.state(bool(building.accepts)), tuple(building.accepts))
         return entry
 
-    def _number(self, char: str) -> int:
-        number = self._vectors.get(char)
-        return self._class_of(char) if number is None else number
-
     def move(self, state: _State, char: str) -> _Move:
         """The transition of `state` on `char`, memoised."""
-        number = self._number(char)
+        number = self.number(char)
         move = state.moves.get(number)
         if move is None:
-            move = self._make_move(state, self._class_list[number])
-            if len(self._states) <= MAX_STATES:
-                state.moves[number] = move
-            else:
+            move = self._make_move(state, self.class_list[number])
+            if len(self._states) > MAX_STATES:
                 self._forget(state)
+            state.moves[number] = move
+        elif move.state is state and move.groups is None and move.ends is None and not move.accepts:
+            self._note_loop(state, number)
         return move
 
     def _forget(self, current: _State) -> None:
@@ -483,7 +330,7 @@ class Machine:
         current.moves.clear()
 
     def _make_move(self, state: _State, vector: tuple[bool, ...]) -> _Move:
-        watching, seen = self._watch_step(state.watching, vector)
+        watching, seen = self.watch_step(state.watching, vector)
         building = _Building(self, watching, seen)
         for index, thread in enumerate(state.threads):
             if building.cut_group is not None and thread.group > building.cut_group:
@@ -495,30 +342,133 @@ class Machine:
         groups: tuple[int, ...] | None = tuple(building.group_origins)
         if groups == tuple(range(state.groups)) and -1 not in building.group_origins:
             groups = None
-        ends = tuple(building.end_origins)
-        return _Move(new, groups, ends if any(end != -2 for end in ends) else None, tuple(building.accepts))
+        ends: tuple[int, ...] | None = tuple(building.end_origins)
+        if all(end in (-2, index) for index, end in enumerate(building.end_origins)):
+            ends = None
+        return _Move(new, groups, ends, tuple(building.accepts))
 
     def intern(self, state: _State) -> _State:
-        key = (state.threads, state.matched, state.watching, state.seen)
+        """The one object for states that are alike."""
+        key = (state.threads, state.matched, state.watching, state.seen, state.idle)
         known = self._states.get(key)
-        if known is not None:
-            return known
-        self._states[key] = state
-        if state.idle and not self._watches:
-            state.skip = self._skip(state)
-        return state
+        if known is None:
+            known = self._states[key] = state
+            if state.idle:
+                state.skip = self.plain
+        return known
 
-    def _skip(self, state: _State) -> Any:
-        """A search for the next character that any of the threads takes; None if one of them takes (nearly) all."""
-        sources = set()
-        for thread in state.threads:
-            step = self._program[thread.at]
-            if not isinstance(step, _Take):
-                return None  # a match that waits for its conditions: every character counts
-            sources.add(self._sources[step.predicate])
-        if not sources:
+    # -- skipping: where a state turns to itself, C finds the next character that leads away -----------------------
+
+    def _note_loop(self, state: _State, number: int) -> None:
+        state.loops += 1
+        if state.loops == LOOPS_BEFORE_SKIP:
+            threads = [(thread.at, thread.conditions) for thread in state.threads]
+            state.skip = self.way_out(threads, state.watching, [] if state.matched else self.starts, number)
+
+    def way_out(
+        self,
+        threads: Iterable[tuple[int, frozenset[Condition]]],
+        watching: frozenset[int],
+        begun: list[int],
+        number: int,
+    ) -> Find | None:
+        """A search for the next character that a state does not treat as those of class `number`.
+
+        Args:
+            threads, watching: the state's threads and those of the lookbehinds.
+            begun: where threads are begun at each character.
+        """
+        takes: set[int] = set(watching)
+        for at, conditions in threads:
+            takes.add(at)
+            self._takes_of(conditions, takes)
+        takes.update(self.reachable([*self._watches, *begun]))
+        steps = [self.program[at] for at in takes]
+        asked = {step.predicate for step in steps if isinstance(step, program.Take)}
+        vector = self.class_list[number]
+        return difference_search((self._sources[each], vector[each]) for each in asked)
+
+    def _takes_of(self, conditions: Iterable[Condition], takes: set[int]) -> None:
+        for condition in conditions:
+            for at, inner in condition.threads:
+                takes.add(at)
+                self._takes_of(inner, takes)
+
+    def reachable(self, begun: Iterable[int]) -> set[int]:
+        """Instructions that can be reached from `begun` without taking a character, whatever the lookaround says."""
+        found: set[int] = set()
+        stack = list(begun)
+        while stack:
+            at = stack.pop()
+            if at in found:
+                continue
+            found.add(at)
+            step = self.program[at]
+            if isinstance(step, program.Split):
+                stack += (step.prefer, step.other)
+            elif isinstance(step, program.Ahead):
+                stack += (step.body, step.next)
+            elif isinstance(step, (program.Save, program.Behind)):
+                stack.append(step.next)
+        return found
+
+
+_StateKey: TypeAlias = "tuple[tuple[_Thread, ...], bool, frozenset[int], frozenset[int], bool]"
+
+
+def _first_search(patterns: Iterable[syntax.Node]) -> Find | None:
+    sources: set[str] = set()
+    for pattern in patterns:
+        first = syntax.first_chars(pattern)
+        if first is None:
             return None
-        return regex.compile("|".join(sorted(sources)), regex.DOTALL).search
+        sources |= first
+    return difference_search((source, False) for source in sources) if sources else None
+
+
+def difference_search(asked: Iterable[tuple[str, bool]]) -> Find | None:
+    """A search for the next character on which one of the predicates is not what it is here.
+
+    Args:
+        asked: sources of predicates, and what each says here.
+    """
+    parts = []
+    inside = []  # what fits into one bracketed class, which is much faster to search for than alternatives
+    for source, holds in sorted(asked):
+        if source == syntax.ANY.source:
+            if holds:
+                continue  # it holds for every character
+            return None
+        body = _class_body(source, holds)
+        if body is not None:
+            inside.append(body)
+        else:
+            parts.append(f"(?!{source})(?s:.)" if holds else source)
+    if inside:
+        parts.append("[" + "".join(inside) + "]")
+    if not parts:
+        return _never
+    find: Find = regex.compile("|".join(f"(?:{part})" for part in parts), regex.DOTALL).search
+    return find
+
+
+def _class_body(source: str, holds: bool) -> str | None:
+    """What to write into a bracketed class for the characters on which `source` differs from `holds`; None: can't."""
+    if source.startswith("["):
+        negated = source.startswith("[^")
+        if negated != holds or "[:" in source:
+            return None
+        body = source[2:-1] if negated else source[1:-1]
+        return None if body[:1] in ("]", "^") or body[-1:] == "-" or "&&" in body or "--" in body else body
+    if holds:
+        return None
+    if len(source) == 1 or (len(source) == 2 and source[0] == "\\"):
+        return source if source not in ("-", "^", "]", "[", "&", "~", "|") else "\\" + source
+    return None
+
+
+def _never(text: str, begin: int = 0) -> None:
+    return None
 
 
 class _Building:
@@ -533,41 +483,37 @@ class _Building:
         self.group_origins: list[int] = []
         self.end_origins: list[int] = []
         self.cut_group: int | None = None
-        self._known: list[set[tuple[int, frozenset[_Condition]]]] = [set() for _ in machine._starts]
+        self._known: list[set[tuple[int, frozenset[Condition]]]] = [set() for _ in machine.starts]
         self._done: set[int] = set()  # patterns of the current group that have matched: what follows is less preferred
         self._origin: int | None = None
-        self._seeds_only = True
 
     def follow(self, index: int, thread: _Thread, vector: tuple[bool, ...]) -> None:
         """What `thread` (number `index` of the state before) becomes on a character."""
         machine = self.machine
-        step = machine._program[thread.at]
+        step = machine.program[thread.at]
+        taken = step if isinstance(step, program.Take) else None
         self._begin_group(thread.group)
-        if thread.pattern in self._done:
+        if thread.pattern in self._done or (taken is not None and not vector[taken.predicate]):
             return
-        taken = isinstance(step, _Take)
-        if taken and not vector[step.predicate]:
-            return
-        conditions: frozenset[_Condition] | None = thread.conditions
+        conditions: frozenset[Condition] | None = thread.conditions
         if conditions:
-            conditions = machine._advance(conditions, vector, self.seen)
+            conditions = machine.advance(conditions, vector, self.seen)
             if conditions is None:
                 return
-        self._seeds_only = False
-        target = step.next if isinstance(step, _Take) else thread.at
-        self._spread(thread.group, thread.pattern, target, conditions or _NO_CONDITIONS, -1 if taken else index)
+        target, waiting = (thread.at, index) if taken is None else (taken.next, -1)
+        self._spread(thread.group, thread.pattern, target, conditions or NO_CONDITIONS, waiting)
 
     def seed(self, blocked: frozenset[int]) -> None:
         """New threads for matches that begin here."""
         self._begin_group(-1)
-        for pattern, start in enumerate(self.machine._starts):
+        for pattern, start in enumerate(self.machine.starts):
             if pattern not in blocked:
-                self._spread(-1, pattern, start, _NO_CONDITIONS, -1)
+                self._spread(-1, pattern, start, NO_CONDITIONS, -1)
 
     def state(self, matched: bool) -> _State:
         idle = self.group_origins == [-1] and not matched
         threads = tuple(self.threads)
-        state = _State(threads, len(self.group_origins), matched, self.watching, self.seen, idle=idle)
+        state = _State(threads, len(self.group_origins), matched, self.watching, self.seen, idle)
         return self.machine.intern(state)
 
     def _begin_group(self, origin: int) -> None:
@@ -575,10 +521,10 @@ class _Building:
             self._origin = origin
             self._done = set()
 
-    def _spread(self, group: int, pattern: int, at: int, conditions: frozenset[_Condition], waiting: int) -> None:
+    def _spread(self, group: int, pattern: int, at: int, conditions: frozenset[Condition], waiting: int) -> None:
         machine = self.machine
         for where, open_conditions, _ in machine.closure(at, conditions, (), self.seen, self._known[pattern]):
-            is_end = isinstance(machine._program[where], _Match)
+            is_end = isinstance(machine.program[where], program.Match)
             if is_end and not open_conditions:
                 self.accepts.append(_Accept(group, pattern, waiting))
                 self._done.add(pattern)
@@ -599,10 +545,11 @@ class Search:
     Positions are in the text that is fed, counted from `begin`.
     """
 
-    __slots__ = ("_ends", "_machine", "_match_start", "_matches", "_starts", "_state", "position", "steps")
+    __slots__ = ("_context", "_ends", "_machine", "_match_start", "_matches", "_starts", "_state", "position", "steps")
 
     def __init__(self, machine: Machine, begin: int, context: str = "", blocked: frozenset[int] = frozenset()) -> None:
         self._machine = machine
+        self._context = context  # the last characters before what is fed next; kept only where a lookbehind asks
         self._state, accepts = machine.enter(context, blocked)
         self.position = begin
         self.steps = 0  # characters looked at one by one: what a complexity test counts
@@ -621,47 +568,65 @@ class Search:
         return self._starts[0] if self._starts and not self._state.idle else self.position
 
     def feed(self, text: str, offset: int = 0) -> int:
-        """Read on in `text` from `offset`. Returns where it stopped: behind `text`, or before that once it is settled."""
-        state = self._state
+        """Read on in `text` from `offset`; returns where it stopped: behind it, or before that once it is settled."""
         machine = self._machine
-        vectors, position = machine._vectors, self.position
-        at, size = offset, len(text)
+        vectors = machine._vectors
+        state, at, size = self._state, offset, len(text)
+        base = self.position - offset
         while at < size and not (state.matched and not state.threads):
             if state.skip is not None:
                 found = state.skip(text, at)
-                skipped = (size if found is None else found.start()) - at
-                if skipped:
-                    at += skipped
-                    position += skipped
-                    self._starts = [position]
-                if at == size:
-                    break
-            char = text[at]
-            move = state.moves.get(vectors.get(char, -1)) or machine.move(state, char)
+                stop = size if found is None else found.start()
+                if stop > at:
+                    if state.idle:
+                        state = self._idle(text, offset, stop, base)
+                    at = stop
+                    if at == size:
+                        break
+            move = state.moves.get(vectors.get(text[at], -1))
+            if move is None or move.state is state:
+                move = machine.move(state, text[at])
             at += 1
-            position += 1
             self.steps += 1
-            self._apply(move, position)
+            if move.groups is not None or move.ends is not None or move.accepts:
+                self._apply(move, base + at)
             state = move.state
         self._state = state
-        self.position = position
+        self.position = base + at
+        if machine.width:
+            self._context = (self._context + text[max(offset, at - machine.width) : at])[-machine.width :]
         return at
 
-    def skip(self, count: int) -> None:
-        """`count` characters went by in which no match can begin, while none had begun."""
+    def _idle(self, text: str, offset: int, stop: int, base: int) -> _State:
+        """Text went by in which nothing begins, up to `stop`."""
+        width = self._machine.width
+        context = ""
+        if width:
+            context = text[max(offset, stop - width) : stop]
+            if len(context) < width:
+                context = (self._context + context)[-width:]
+        state = self._machine.enter(context)[0]
+        self._starts = [base + stop] * state.groups
+        self._ends = [base + stop] * len(state.threads)
+        return state
+
+    def skip(self, count: int, context: str = "") -> None:
+        """`count` characters went by, ending in `context`, in which no match can begin, while none had begun."""
         self.position += count
+        self._context = context
+        self._state = self._machine.enter(context)[0]
         self._starts = [self.position] * self._state.groups
+        self._ends = [self.position] * len(self._state.threads)
 
     def _apply(self, move: _Move, position: int) -> None:
-        if move.accepts or move.ends is not None or move.groups is not None:
-            starts, ends = self._starts, self._ends
+        starts, ends = self._starts, self._ends
+        if move.groups is not None:
+            self._starts = [position if group < 0 else starts[group] for group in move.groups]
+        if move.ends is not None:
+            self._ends = [position if end < 0 else ends[end] for end in move.ends]
+        if move.accepts:
             self.position = position
-            if move.groups is not None:
-                self._starts = [position if group < 0 else starts[group] for group in move.groups]
-            if move.ends is not None:
-                self._ends = [position if end < 0 else ends[end] for end in move.ends]
-            if move.accepts:
-                self._record(move.accepts, starts, ends)
+            self._record(move.accepts, starts, ends)
 
     def _record(self, accepts: tuple[_Accept, ...], starts: list[int], ends: list[int]) -> None:
         for accept in accepts:
@@ -688,7 +653,9 @@ class Search:
                     break
             if thread.pattern in decided:
                 continue
-            if isinstance(self._machine._program[thread.at], _Match) and self._machine.holds_at_end(thread.conditions):
+            if isinstance(self._machine.program[thread.at], program.Match) and self._machine.holds_at_end(
+                thread.conditions
+            ):
                 decided.add(thread.pattern)
                 start = self._starts[group]
                 if start != self._match_start:
@@ -701,155 +668,3 @@ class Search:
             return None
         pattern = min(self._matches, key=lambda number: (-self._matches[number], number))
         return Match(pattern, self._match_start, self._matches[pattern])
-
-
-def captures(machine: Machine, match: Match, text: str, offset: int, context: str, at_end: bool) -> dict[str, str | None]:
-    """What the named groups of a settled match hold.
-
-    Args:
-        text: the text from which the match was found; `offset` is the position of its first character. It must reach
-            as far as the search did (lookaheads look past the end of the match).
-        context: what stands before `text`, as for `Machine.enter`.
-        at_end: does the stream end where `text` does?
-    """
-    names = {name: slot for (pattern, name), slot in machine.slots.items() if pattern == match.pattern}
-    if not names:
-        return {}
-    saves = _winning_saves(machine, match, text[match.start - offset :], context + text[: match.start - offset], at_end)
-    positions = dict(saves)
-    groups: dict[str, str | None] = dict.fromkeys(names)
-    for name, slot in names.items():
-        if slot in positions and slot + 1 in positions:
-            groups[name] = text[match.start - offset + positions[slot] : match.start - offset + positions[slot + 1]]
-    return groups
-
-
-_Saves: TypeAlias = "tuple[Any, ...]"
-
-
-def _winning_saves(machine: Machine, match: Match, text: str, context: str, at_end: bool) -> list[tuple[int, int]]:
-    """Follow the threads of one pattern from the match's start, each with the slots that it has saved.
-
-    The slots of a thread are a linked list (newest first), so that threads can share them.
-    """
-    size = match.end - match.start
-    watching, seen = machine._watch_step(frozenset(), None)
-    for char in context[-syntax.MAX_LOOKBEHIND :] if machine.needs_context else "":
-        watching, seen = machine._watch_step(watching, machine._class_list[machine._number(char)])
-    best: _Saves | None = None
-    known: set[tuple[int, frozenset[_Condition]]] = set()
-    threads: list[tuple[int, frozenset[_Condition], int, _Saves]] = []
-    for at, conditions, slots in machine.closure(machine._starts[match.pattern], _NO_CONDITIONS, (), seen, known):
-        threads.append((at, conditions, 0, _saved((), slots, 0)))
-    for position, char in enumerate(itertools.chain(text, [""])):
-        following: list[tuple[int, frozenset[_Condition], int, _Saves]] = []
-        known = set()
-        vector = machine._class_list[machine._number(char)] if char else ()
-        if char:
-            watching, next_seen = machine._watch_step(watching, vector)
-        for at, conditions, end, saves in threads:
-            step = machine._program[at]
-            waiting = isinstance(step, _Match)
-            if waiting and (not conditions or (not char and at_end and machine.holds_at_end(conditions))):
-                if end == size:
-                    best = saves
-                break
-            if not char or not (waiting or vector[step.predicate]):  # type: ignore[union-attr]
-                continue
-            advanced = machine._advance(conditions, vector, next_seen) if conditions else conditions
-            if advanced is None:
-                continue
-            target = at if waiting else step.next  # type: ignore[union-attr]
-            for where, open_still, slots in machine.closure(target, advanced, (), next_seen, known):
-                following.append((where, open_still, end if waiting else position + 1, _saved(saves, slots, position + 1)))
-        threads = following
-        if not threads:
-            break
-        if char:
-            seen = next_seen
-    result = []
-    while best:
-        slot, position, best = best
-        result.append((slot, position))
-    return result[::-1]
-
-
-def _saved(saves: _Saves, slots: tuple[int, ...], position: int) -> _Saves:
-    for slot in slots:
-        saves = (slot, position, saves)
-    return saves
-
-
-# --- one pattern, whole texts ------------------------------------------------------------------------------------
-
-REGEX_SECONDS = 1.0  # what one search by `regex` may take, for a pattern that the machine cannot follow
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A match in a whole text, with what its named groups hold (None: took no part)."""
-
-    start: int
-    end: int
-    groups: dict[str, str | None]
-
-
-class Pattern:
-    """One pattern for searches of whole texts: linear in the text's length."""
-
-    def __init__(self, node: syntax.Node) -> None:
-        self._machine = Machine([node])
-
-    def finditer(self, text: str) -> Iterator[Found]:
-        """Matches from left to right that do not overlap, as `regex.finditer` gives them."""
-        at, blocked = 0, frozenset[int]()
-        while at <= len(text):
-            match = self._search(text, at, blocked).finish()
-            if match is None:
-                return
-            yield Found(match.start, match.end, self._groups(match, text))
-            at = match.end
-            blocked = frozenset((0,)) if match.start == match.end else frozenset()
-
-    def open_at_end(self, text: str) -> bool:
-        """Has a match begun (a character of it is there) that `text` ends inside of?"""
-        search = self._search(text, 0, frozenset())
-        return search.settled() is None and search.held_from < len(text)
-
-    def _search(self, text: str, at: int, blocked: frozenset[int]) -> Search:
-        context = text[max(0, at - syntax.MAX_LOOKBEHIND) : at] if self._machine.needs_context else ""
-        search = Search(self._machine, at, context, blocked)
-        search.feed(text, at)
-        return search
-
-    def _groups(self, match: Match, text: str) -> dict[str, str | None]:
-        context = text[max(0, match.start - syntax.MAX_LOOKBEHIND) : match.start] if self._machine.needs_context else ""
-        return captures(self._machine, match, text, 0, context, at_end=True)
-
-
-class GuardedPattern:
-    """A pattern outside the machine's subset: `regex` itself, with a limit on its time.
-
-    Raises (from its methods):
-        TimeoutError: a search took longer than `REGEX_SECONDS`.
-    """
-
-    def __init__(self, pattern: str) -> None:
-        self._pattern = regex.compile(pattern, regex.DOTALL | regex.VERSION0)
-
-    def finditer(self, text: str) -> Iterator[Found]:
-        for match in self._pattern.finditer(text, timeout=REGEX_SECONDS):
-            yield Found(match.start(), match.end(), match.groupdict())
-
-    def open_at_end(self, text: str) -> bool:
-        match = self._pattern.search(text, partial=True, timeout=REGEX_SECONDS)
-        return match is not None and match.partial and match.start() < len(text)
-
-
-@lru_cache(maxsize=256)
-def compile_pattern(pattern: str) -> Pattern | GuardedPattern:
-    """`pattern` (a regex that `regex` accepts) for searches of whole texts."""
-    try:
-        return Pattern(syntax.parse(pattern))
-    except Unsupported:
-        return GuardedPattern(pattern)

@@ -18,15 +18,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
 import regex
 
-from . import automaton, syntax
-from .automaton import Match, Unsupported
+from . import automaton, patterns, syntax
+from .automaton import Match
+from .captures import Tracker
+from .syntax import Unsupported
 from .template import Field
 
 Role = Literal["open", "close"]
+Plain: TypeAlias = "Callable[..., object]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ class Search(Protocol):
     def feed(self, text: str, offset: int = 0) -> int:
         """Read on in `text` from `offset`; returns where it stopped: behind the text, or before that once settled."""
 
-    def skip(self, count: int) -> None:
+    def skip(self, count: int, context: str) -> None:
         """`count` characters went by that `WatchList.plain` found nothing in, while nothing was held."""
 
     def settled(self) -> Match | None:
@@ -76,26 +79,26 @@ class WatchList:
     def __init__(self, delimiters: Iterable[Delimiter]) -> None:
         self.delimiters = tuple(sorted(delimiters, key=lambda each: (each.role == "close", each.field)))
         self._finder = _finder(self.delimiters)
-        self.plain: Callable[[str], object] | None = self._finder.plain
-        self.needs_context: bool = self._finder.needs_context
+        self.plain: Plain | None = self._finder.plain
+        self.width: int = self._finder.width
 
     def begin(self, position: int, context: str = "", blocked: frozenset[int] = frozenset()) -> Search:
         """A search from `position` on.
 
         Args:
-            context: what stands just before (for lookbehinds); `syntax.MAX_LOOKBEHIND` characters are enough.
+            context: what stands just before, for lookbehinds; `width` characters are enough.
             blocked: indices of delimiters that must not match at this very position.
         """
         return self._finder.begin(position, context, blocked)
 
     def groups(self, match: Match, text: str, offset: int, context: str, at_end: bool) -> dict[str, str | None]:
-        """The named groups of a settled match; `text` begins at position `offset` and reaches to where it was settled."""
+        """The named groups of a settled match; `text` goes from position `offset` to where it was settled."""
         return self._finder.groups(match, text, offset, context, at_end)
 
 
 class _Finder(Protocol):
-    plain: Callable[[str], object] | None  # truthy if the text holds a character that a delimiter can begin with
-    needs_context: bool
+    plain: Plain | None  # truthy if the text holds a character that a delimiter can begin with
+    width: int  # characters of context that lookbehinds ask for
 
     def begin(self, position: int, context: str, blocked: frozenset[int]) -> Search: ...
 
@@ -113,7 +116,7 @@ def _finder(delimiters: tuple[Delimiter, ...]) -> _Finder:
 
 
 def _entangled(literals: list[str]) -> bool:
-    """Does one of the literals stand inside another, or twice in the list? Then which one it is can depend on later text."""
+    """Does one of the literals stand inside another, or twice in the list? Then later text may decide between them."""
     return len(set(literals)) < len(literals) or any(
         one is not other and one in other for one in literals for other in literals
     )
@@ -135,7 +138,7 @@ class _Literals:
     (If one that starts earlier could still become complete, it would have this one inside it.)
     """
 
-    needs_context = False
+    width = 0
 
     def __init__(self, literals: list[str]) -> None:
         self.numbers = {literal: number for number, literal in enumerate(literals)}
@@ -143,7 +146,7 @@ class _Literals:
         self.search = re.compile("|".join(map(re.escape, literals))).search if literals else _never
         firsts = sorted({literal[0] for literal in literals})
         self.first = re.compile("[" + re.escape("".join(firsts)) + "]").search if firsts else _never
-        self.plain: Callable[[str], object] | None = self.first
+        self.plain: Plain | None = self.first
         self.beginnings = frozenset(literal[:size] for literal in literals for size in range(1, len(literal)))
 
     def begin(self, position: int, context: str, blocked: frozenset[int]) -> Search:
@@ -195,7 +198,7 @@ class _LiteralSearch:
         self.steps += size - offset
         return size
 
-    def skip(self, count: int) -> None:
+    def skip(self, count: int, context: str) -> None:
         self.position += count
 
     def _settle(self, match: re.Match[str], base: int, shift: int) -> int:
@@ -230,22 +233,23 @@ class _LiteralSearch:
 class _Patterns:
     def __init__(self, trees: list[syntax.Node]) -> None:
         self._machine = automaton.Machine(trees)
-        self.needs_context = self._machine.needs_context
-        self.plain: Callable[[str], object] | None = self._machine.plain
+        self.width = self._machine.width
+        self.plain: Plain | None = self._machine.plain
+        self._trackers = [Tracker(self._machine, number) for number in range(len(trees))]
 
     def begin(self, position: int, context: str, blocked: frozenset[int]) -> Search:
         return automaton.Search(self._machine, position, context, blocked)
 
     def groups(self, match: Match, text: str, offset: int, context: str, at_end: bool) -> dict[str, str | None]:
-        return automaton.captures(self._machine, match, text, offset, context, at_end)
+        return self._trackers[match.pattern].groups(match, text, offset, context, at_end)
 
 
 # --- patterns outside the machine's subset -----------------------------------------------------------------------
 
 
 class _Guarded:
-    needs_context = True
-    plain = None
+    width = syntax.MAX_LOOKBEHIND
+    plain: Plain | None = None
 
     def __init__(self, delimiters: tuple[Delimiter, ...]) -> None:
         sources = (each.pattern if each.pattern is not None else regex.escape(each.literal) for each in delimiters)
@@ -257,7 +261,7 @@ class _Guarded:
     def groups(self, match: Match, text: str, offset: int, context: str, at_end: bool) -> dict[str, str | None]:
         whole = context + text
         found = self.patterns[match.pattern].match(
-            whole, match.start - offset + len(context), timeout=automaton.REGEX_SECONDS
+            whole, match.start - offset + len(context), timeout=patterns.REGEX_SECONDS
         )
         return found.groupdict() if found is not None else {}
 
@@ -286,7 +290,7 @@ class _GuardedSearch:
         self.steps += len(text) - offset
         return len(text)
 
-    def skip(self, count: int) -> None:
+    def skip(self, count: int, context: str) -> None:
         raise AssertionError("all text is held, so none can go by")
 
     def settled(self) -> Match | None:
@@ -298,7 +302,7 @@ class _GuardedSearch:
         best: Match | None = None
         for number, pattern in enumerate(self._guarded.patterns):
             at = len(self._context) + (number in self._blocked)
-            found = pattern.search(text, at, timeout=automaton.REGEX_SECONDS) if at <= len(text) else None
+            found = pattern.search(text, at, timeout=patterns.REGEX_SECONDS) if at <= len(text) else None
             if found is None:
                 continue
             match = Match(number, base + found.start(), base + found.end())
@@ -307,14 +311,14 @@ class _GuardedSearch:
         return best
 
 
-def find_all(patterns: Iterable[str], literals: Iterable[str]) -> Callable[[str], tuple[int, int] | None]:
+def last_match(pattern: str | None, literals: Iterable[str]) -> Callable[[str], tuple[int, int] | None]:
     """A function that gives the last match of an anchor in a text: leftmost, longest, without overlap."""
     choices = sorted(literals, key=len, reverse=True)
     if choices:
         scan = re.compile("|".join(map(re.escape, choices)))
         return lambda text: _last(match.span() for match in scan.finditer(text))
-    pattern = automaton.compile_pattern(next(iter(patterns)))
-    return lambda text: _last((found.start, found.end) for found in pattern.finditer(text))
+    compiled = patterns.compile_pattern(pattern or "")
+    return lambda text: _last((found.start, found.end) for found in compiled.finditer(text))
 
 
 def _last(spans: Iterable[tuple[int, int]]) -> tuple[int, int] | None:

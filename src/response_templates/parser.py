@@ -23,7 +23,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, overload
 
-from . import syntax
 from .automaton import Match
 from .buffer import TextBuffer
 from .content import ContentError, StringTracker
@@ -219,7 +218,7 @@ class ResponseParser:
         """Where no delimiter has begun, a chunk that none can begin in goes straight to the region (see `feed`)."""
         region, search = self._region, self._search
         self._plain = None
-        if region is None or not region.started or region.withheld is not None or self._plan.needs_context:
+        if region is None or not region.started or region.withheld is not None:
             return
         if search.held_from == search.position:
             self._plain = self._watch.plain
@@ -228,11 +227,13 @@ class ResponseParser:
     def _catch_up(self) -> None:
         """Count in what went the fast way."""
         if self._plain is not None and self._region is not None:
-            passed = sum(map(len, self._region.pieces[self._fast_from :]))
+            pieces = self._region.pieces[self._fast_from :]
+            passed = sum(map(len, pieces))
             if passed:
-                self._note_passed(self._region.pieces[self._fast_from :])
+                self._note_passed(pieces)
+                self._keep_context("".join(pieces[-self._plan.width :]))
                 self._buffer.skip(passed)
-                self._search.skip(passed)
+                self._search.skip(passed, self._context)
                 self._fast_from = len(self._region.pieces)
 
     def _parse(self, events: list[Event], *, at_end: bool) -> None:
@@ -266,10 +267,10 @@ class ResponseParser:
         """A delimiter is settled: it changes the state, unless it is a close inside a string."""
         delimiter = self._watch.delimiters[match.pattern]
         region = self._region
-        if delimiter.role == "close" and region is not None and region.plan.strings is not None:
-            if self._in_string(region, match, events, at_end):
-                self._begin_search(match.end, (delimiter.role, delimiter.field), match.start == match.end)
-                return
+        met = (delimiter.role, delimiter.field)
+        if delimiter.role == "close" and region is not None and self._in_string(region, match, events, at_end):
+            self._begin_search(match.end, met, match.start == match.end)
+            return
         self._release(match.start, events)
         plan = self._plan.fields[delimiter.field]
         groups = self._groups(match, at_end) if plan.has_groups else _NO_GROUPS
@@ -282,7 +283,7 @@ class ResponseParser:
         else:
             self._close_region(written, groups, events)
             self._watch = self._plan.outside
-        self._begin_search(match.end, (delimiter.role, delimiter.field), match.start == match.end)
+        self._begin_search(match.end, met, match.start == match.end)
 
     def _begin_search(self, position: int, met: tuple[str, str], empty: bool) -> None:
         """An empty delimiter may not match again at its place, or the parser would stand still."""
@@ -294,9 +295,7 @@ class ResponseParser:
         blocked: frozenset[int] = frozenset()
         if self._blocked:
             blocked = frozenset(
-                number
-                for number, each in enumerate(self._watch.delimiters)
-                if (each.role, each.field) in self._blocked
+                number for number, each in enumerate(self._watch.delimiters) if (each.role, each.field) in self._blocked
             )
         self._search = self._watch.begin(position, self._context, blocked)
 
@@ -309,9 +308,14 @@ class ResponseParser:
 
     def _take(self, position: int) -> str:
         text = self._buffer.take(position)
-        if self._plan.needs_context:
-            self._context = (self._context + text[-syntax.MAX_LOOKBEHIND :])[-syntax.MAX_LOOKBEHIND :]
+        self._keep_context(text)
         return text
+
+    def _keep_context(self, text: str) -> None:
+        """Keep the last characters before the next search, as many as some lookbehind asks for."""
+        width = self._plan.width
+        if width:
+            self._context = (self._context + text[-width:])[-width:]
 
     def _release(self, position: int, events: list[Event]) -> None:
         """All text before `position` is free of delimiters."""
@@ -348,6 +352,8 @@ class ResponseParser:
 
     def _in_string(self, region: _Region, match: Match, events: list[Event], at_end: bool) -> bool:
         """Is this close inside a string of the body? Then it is withheld, and the region goes on."""
+        if region.plan.strings is None:
+            return False
         self._release(match.start, events)
         strings = self._lex(region)
         if not strings.inside:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from .content import ContentParser, StringDialect, compile_content
-from .delimiters import WatchList, delimiters_of, find_all
+from .delimiters import WatchList, delimiters_of, last_match
 from .shaping import CALLS_FIELD, Shape, compile_shape, shapes_calls
 from .template import Field, ResponseTemplate, field_groups
 
@@ -51,7 +51,7 @@ class Plan:
     implicit: FieldPlan | None
     outside: WatchList  # what is watched for outside explicit regions
     last_anchor: Callable[[str], tuple[int, int] | None]
-    needs_context: bool  # some delimiter looks back at text that may be consumed already
+    width: int  # characters before a search that some delimiter's lookbehinds ask for
 
 
 @lru_cache(maxsize=512)
@@ -63,14 +63,13 @@ def plan_for(template: ResponseTemplate) -> Plan:
     if implicit is not None:
         delimiters += delimiters_of(implicit, "close")
     outside = WatchList(delimiters)
-    pattern = template.start_anchor_pattern
     return Plan(
         template=template,
         fields=fields,
         implicit=fields[implicit.name] if implicit is not None else None,
         outside=outside,
-        last_anchor=find_all([pattern] if pattern is not None else [], template.start_anchor),
-        needs_context=outside.needs_context or any(plan.closes.needs_context for plan in fields.values()),
+        last_anchor=last_match(template.start_anchor_pattern, template.start_anchor),
+        width=max(outside.width, *(plan.closes.width for plan in fields.values())),
     )
 
 

@@ -33,7 +33,5 @@ def _library() -> Any:
     try:
         from json_repair import repair_json
     except ImportError as error:
-        raise ImportError(
-            'errors="repair" needs json-repair: pip install "response-templates[repair]"'
-        ) from error
+        raise ImportError('errors="repair" needs json-repair: pip install "response-templates[repair]"') from error
     return repair_json

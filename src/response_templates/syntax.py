@@ -101,7 +101,12 @@ _COUNTED = re.compile(r"\{(\d+)?(,)?(\d+)?\}")
 _FUZZY = re.compile(r"\{[\d\sside<=,+:.]*\}")
 _NAMED_GROUP = re.compile(r"\?P?<([^\W\d]\w*)>")
 _FLAGS = re.compile(r"\?([a-zA-Z0-9]*)(?:-([a-z]+))?([:)])")
-_OPENINGS = (("?=", Lookahead, False), ("?!", Lookahead, True), ("?<=", Lookbehind, False), ("?<!", Lookbehind, True))
+_OPENINGS = (
+    ("?=", Lookahead, False),
+    ("?!", Lookahead, True),
+    ("?<=", Lookbehind, False),
+    ("?<!", Lookbehind, True),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,6 +337,69 @@ def nullable(node: Node) -> bool:
     if isinstance(node, Capture):
         return nullable(node.item)
     return True
+
+
+def first_chars(node: Node) -> frozenset[str] | None:
+    """Sources of the characters that a match of `node` can begin with (or that a lookahead at its front asks for).
+
+    None: that isn't known, for `node` may match without a character and without asking for one.
+    """
+    if isinstance(node, Char):
+        return frozenset((node.source,))
+    if isinstance(node, Sequence):
+        return _first_of_sequence(node.items)
+    if isinstance(node, Choice):
+        firsts = [first_chars(option) for option in node.options]
+        return None if None in firsts else frozenset().union(*(first for first in firsts if first))
+    if isinstance(node, Repeat):
+        return first_chars(node.item) if node.least else None
+    if isinstance(node, Capture):
+        return first_chars(node.item)
+    if isinstance(node, Lookahead) and not node.negative:
+        return first_chars(node.item)
+    return None
+
+
+def _first_of_sequence(items: tuple[Node, ...]) -> frozenset[str] | None:
+    passed: frozenset[str] = frozenset()
+    for item in items:
+        first = first_chars(item)
+        if first is not None:
+            return passed | first
+        optional = _optional_first(item)
+        if optional is None:
+            return None
+        passed |= optional
+    return None
+
+
+def _optional_first(node: Node) -> frozenset[str] | None:
+    """For what may also match nothing: the characters that it begins with if it does take some."""
+    if isinstance(node, (Lookahead, Lookbehind)):
+        return frozenset()
+    if isinstance(node, Repeat):
+        return first_chars(node.item) or _optional_first(node.item)
+    if isinstance(node, Capture):
+        return _optional_first(node.item)
+    if isinstance(node, Choice):
+        firsts = [first_chars(option) or _optional_first(option) for option in node.options]
+        return None if None in firsts else frozenset().union(*(first for first in firsts if first))
+    if isinstance(node, Sequence):
+        firsts = [first_chars(item) or _optional_first(item) for item in node.items]
+        return None if None in firsts else frozenset().union(*(first for first in firsts if first))
+    return None
+
+
+def lookbehind_width(node: Node) -> int:
+    """How many characters before a match its lookbehinds ask for."""
+    if isinstance(node, Lookbehind):
+        return int(longest(node.item))
+    if isinstance(node, (Sequence, Choice)):
+        items = node.items if isinstance(node, Sequence) else node.options
+        return max(map(lookbehind_width, items), default=0)
+    if isinstance(node, (Repeat, Capture, Lookahead)):
+        return lookbehind_width(node.item)
+    return 0
 
 
 def looks_ahead(node: Node) -> bool:

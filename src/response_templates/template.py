@@ -13,7 +13,8 @@ import difflib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field as dataclass_field
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from functools import cached_property, lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -66,7 +67,7 @@ _PLACEHOLDER = regex.compile(r"\{([A-Za-z_]\w*(?:\.\w+)*)\}")
 
 @dataclass(frozen=True, slots=True)
 class Placeholder:
-    """A place in a `transform` that a value takes: `name` is `content`, a group or an item's key; `path` goes inside."""
+    """A place in a `transform` for a value: `name` is `content`, a group or an item's key; `path` goes inside."""
 
     name: str
     path: tuple[str, ...]

@@ -31,7 +31,7 @@ from .errors import InputTypeError, ParseError, ParserFinalizedError, PrefixRequ
 from .plan import FieldPlan, Plan, plan_for
 from .repair import repaired_json
 from .shaping import CALLS_FIELD
-from .template import ResponseTemplate, load_template
+from .template import ResponseTemplate, load_template, thaw
 from .tools import ToolTypes
 
 Event: TypeAlias = "dict[str, Any]"
@@ -272,6 +272,9 @@ class ResponseParser:
             self._begin_search(match.end, met, match.start == match.end)
             return
         self._release(match.start, events)
+        if region is not None and region.withheld is not None:  # the string never ended in its region
+            self._go_back(region, region.withheld, events)
+            return
         plan = self._plan.fields[delimiter.field]
         groups = self._groups(match, at_end) if plan.has_groups else _NO_GROUPS
         written = self._take(match.end)
@@ -403,7 +406,7 @@ class ResponseParser:
         region.lexed = len(region.pieces)
 
     def _reopen_string(self, events: list[Event]) -> bool:
-        """At the end: a string that holds a withheld close never ended, so that was the close after all."""
+        """At the end: if the string of a withheld close never ended, that was the close after all."""
         region = self._region
         withheld = region.withheld if region is not None else None
         if region is None or withheld is None:
@@ -411,9 +414,14 @@ class ResponseParser:
         strings = region.strings
         assert strings is not None
         strings.advance(self._buffer.text(self._buffer.start))
-        if not strings.inside or strings.serial != withheld.string:
-            self._give_up(region, withheld, "", events)
-            return False
+        if strings.inside and strings.serial == withheld.string:
+            self._go_back(region, withheld, events)
+            return True
+        self._give_up(region, withheld, "", events)
+        return False
+
+    def _go_back(self, region: _Region, withheld: _Withheld, events: list[Event]) -> None:
+        """The withheld close was one: the region ends there, and what follows it is parsed anew."""
         closing, *rest = withheld.pieces
         self._buffer.give_back(rest)
         self._context = withheld.context
@@ -421,7 +429,6 @@ class ResponseParser:
         self._close_region(closing, withheld.groups, events)
         self._watch = self._plan.outside
         self._begin_search(withheld.end, ("close", region.plan.name), not closing)
-        return True
 
     # -- regions -------------------------------------------------------------------------------------------------
 
@@ -517,7 +524,7 @@ class ResponseParser:
         if region.plan.field.content != "json":
             return False
         try:
-            content = repaired_json(body, region.plan.field.content_args)
+            content = repaired_json(body, thaw(region.plan.field.content_args))
             value = self._shape(region.plan, content, _merged(region.groups, groups))
         except ContentError:
             return False

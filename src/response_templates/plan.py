@@ -5,16 +5,14 @@ Invariant: a plan never changes; all streams of a template share it. Bound: comp
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from .content import ContentParser, StringDialect, compile_content
 from .delimiters import WatchList, delimiters_of, last_match
 from .shaping import CALLS_FIELD, Shape, compile_shape, shapes_calls
-from .template import Field, ResponseTemplate, field_groups
+from .template import Field, ResponseTemplate, field_groups, thaw
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,7 @@ def plan_for(template: ResponseTemplate) -> Plan:
 
 
 def _field_plan(field: Field) -> FieldPlan:
-    arguments = _plain(field.content_args)
+    arguments = thaw(field.content_args)
     parser = compile_content(field.content, arguments)
     return FieldPlan(
         field=field,
@@ -88,8 +86,3 @@ def _field_plan(field: Field) -> FieldPlan:
         strings=parser.strings,
         makes_calls=field.name == CALLS_FIELD and shapes_calls(field),
     )
-
-
-def _plain(value: Mapping[str, Any]) -> dict[str, Any]:
-    copied: dict[str, Any] = json.loads(json.dumps(dict(value)))
-    return copied

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from .calls import well_formed
 from .content import ContentError
-from .template import Field, Json, Placeholder, placeholder_of
+from .template import Field, Json, Placeholder, placeholder_of, thaw
 
 CALLS_FIELD = "tool_calls"
 
@@ -30,7 +30,8 @@ def compile_shape(field: Field) -> Shape:
     Raises (the function):
         ContentError: a placeholder can't be filled, or in `tool_calls` the result is no call.
     """
-    shape = _each(field) if field.transform_each else _whole(field)
+    transform = thaw(field.transform)
+    shape = _each(field, transform) if field.transform_each else _whole(field, transform)
     if field.name != CALLS_FIELD or not shapes_calls(field):
         return shape
     return lambda content, groups: well_formed(shape(content, groups))
@@ -38,18 +39,18 @@ def compile_shape(field: Field) -> Shape:
 
 def shapes_calls(field: Field) -> bool:
     """Does the template want calls here, rather than a shape of its own?"""
-    transform = field.transform
+    transform = thaw(field.transform)
     if transform is None:
         return field.content in ("json", "python-call-list")
     return transform == "{content}" or (isinstance(transform, dict) and "function" in transform)
 
 
-def _whole(field: Field) -> Shape:
-    if field.transform is None:
+def _whole(field: Field, transform: Json) -> Shape:
+    if transform is None:
         return lambda content, groups: content
     lenient = field.name == CALLS_FIELD
-    fill = _filler(field.transform, lenient)
-    if lenient and _expects_a_call(field.transform):
+    fill = _filler(transform, lenient)
+    if lenient and _expects_a_call(transform):
         return lambda content, groups: _one_or_each(fill, content, groups)
     return lambda content, groups: fill({**groups, "content": content})
 
@@ -72,8 +73,8 @@ def _expects_a_call(transform: Json) -> bool:
     return isinstance(name, str) and name.startswith("{content.")
 
 
-def _each(field: Field) -> Shape:
-    fill = _filler(field.transform, field.name == CALLS_FIELD)
+def _each(field: Field, transform: Json) -> Shape:
+    fill = _filler(transform, field.name == CALLS_FIELD)
 
     def shape(content: Any, groups: Mapping[str, str]) -> Any:
         if isinstance(content, dict) and field.name == CALLS_FIELD:

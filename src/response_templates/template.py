@@ -286,7 +286,7 @@ def _field(name: str, raw: Any) -> Field:
         repeats=_typed(raw, "repeats", bool, False, where),
         join=_typed(raw, "join", str, None, where),
         optional=_typed(raw, "optional", bool, True, where),
-        transform=raw.get("transform"),
+        transform=freeze(raw.get("transform")),
         transform_each=_typed(raw, "transform_each", bool, False, where),
     )
     if field.join is not None and not field.repeats:
@@ -364,7 +364,8 @@ def _content_args(content: str, args: Any, where: str) -> Mapping[str, Any]:
         _ARGUMENT_CHECKS[known[key]](value, f"{where}: {key!r}")
     if content == "xml-inline" and "tag_pattern" not in args:
         raise TemplateError(f"{where}: 'xml-inline' needs a 'tag_pattern' with a group named 'key'")
-    return MappingProxyType(copy.deepcopy(args))
+    frozen: Mapping[str, Any] = freeze(args)
+    return frozen
 
 
 def _check_bool(value: Any, where: str) -> None:
@@ -463,12 +464,30 @@ def _check_resolvable(placeholder: Placeholder, groups: frozenset[str], scalar: 
 def _strings(value: Json) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    elif isinstance(value, dict):
+    elif isinstance(value, Mapping):
         for item in value.values():
             yield from _strings(item)
-    elif isinstance(value, list):
+    elif isinstance(value, tuple):
         for item in value:
             yield from _strings(item)
+
+
+def freeze(value: Json) -> Json:
+    """A copy of a JSON value that can't be changed: objects become mapping proxies, lists tuples."""
+    if isinstance(value, dict):
+        return MappingProxyType({key: freeze(item) for key, item in value.items()})
+    if isinstance(value, list):
+        return tuple(freeze(item) for item in value)
+    return value
+
+
+def thaw(value: Json) -> Json:
+    """The JSON value that was frozen."""
+    if isinstance(value, Mapping):
+        return {key: thaw(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return [thaw(item) for item in value]
+    return value
 
 
 # --- helpers -----------------------------------------------------------------------------------------------------

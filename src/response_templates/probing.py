@@ -5,8 +5,8 @@ immutable sandbox, but in a process of its own: with a time limit (a sandbox doe
 the system has one, and nothing but JSON going in and out. This file is also the program that the process runs, so it
 imports nothing of the package.
 
-Invariant: `render_probes` returns, whatever the template does. Bound: `TIME_LIMIT` seconds and `MEMORY_LIMIT` bytes; all
-probes of a template share one process.
+Invariant: `render_probes` returns, whatever the template does. Bound: `TIME_LIMIT` seconds and `MEMORY_LIMIT` bytes;
+all probes of a template share one process.
 """
 
 from __future__ import annotations
@@ -44,10 +44,19 @@ USER = {"role": "user", "content": "Hi."}
 THOUGHT = "THINK1"
 ANSWER = "Hello."
 CALLS = [_call(0, "get_weather", FIRST_ARGUMENTS), _call(1, "get_time", SECOND_ARGUMENTS)]
-TOOLS = [_tool("get_weather", {"city": "string", "days": "integer", "opts": "object"}), _tool("get_time", {"tz": "string"})]
+# No nested types: Command R+'s template goes round in circles on an object.
+TOOLS = [
+    _tool("get_weather", {"city": "string", "days": "integer", "opts": "string"}),
+    _tool("get_time", {"tz": "string"}),
+]
+# For reading what was written: the same with the types of the probes' arguments.
+TYPED_TOOLS = [_tool("get_weather", {"city": "string", "days": "integer", "opts": "object"}), TOOLS[1]]
+LEGACY_TOOLS = [
+    {"name": name, "description": name, "parameter_definitions": {}} for name in ("get_weather", "get_time")
+]
 _REASONING = dict.fromkeys(("reasoning_content", "reasoning", "thinking"), THOUGHT)
 
-# The probe messages, by name. Every probe is asked for with and without tools in the prompt, where that can matter.
+# The probe messages, by name. Where a template refuses one with the tools, it is asked without.
 PROBES: Mapping[str, Mapping[str, Any]] = {
     "content": {"role": "assistant", "content": ANSWER},
     "think": {"role": "assistant", "content": ANSWER, **_REASONING},
@@ -68,7 +77,7 @@ def render_probes(source: str) -> Mapping[str, str]:
 @lru_cache(maxsize=256)
 def _render_probes(source: str) -> Mapping[str, str]:
     chats = {name: {"messages": [USER, message]} for name, message in PROBES.items()}
-    request = json.dumps({"source": source, "tools": TOOLS, "chats": chats, "user": USER})
+    request = json.dumps({"source": source, "tools": [TOOLS, None, LEGACY_TOOLS], "chats": chats, "user": USER})
     if not sys.executable:
         return {}
     try:
@@ -148,7 +157,7 @@ def _render(template: Any, messages: Sequence[Any], tools: Iterable[Any] | None,
 def _answer(request: Mapping[str, Any]) -> dict[str, str]:
     template = _environment().from_string(request["source"])
     answers: dict[str, str] = {}
-    for tools in (request["tools"], None):
+    for tools in request["tools"]:
         asked = [(name, chat["messages"], False) for name, chat in request["chats"].items()]
         for name, messages, prompt in [*asked, ("prompt", [request["user"]], True)]:
             text = None if name in answers else _render(template, messages, tools, prompt)

@@ -199,6 +199,8 @@ class _Reader:
         return self._closed(flags.switch(switch[1], switch[2] or ""))
 
     def _look(self, kind: type[Lookahead] | type[Lookbehind], item: Node, negative: bool) -> Node:
+        if _captures(item):
+            raise Unsupported("a named group inside lookaround")
         if kind is Lookbehind and longest(item, looks=False) > MAX_LOOKBEHIND:
             raise Unsupported(f"a lookbehind of more than {MAX_LOOKBEHIND} characters")
         return kind(item, negative)
@@ -400,6 +402,14 @@ def lookbehind_width(node: Node) -> int:
     if isinstance(node, (Repeat, Capture, Lookahead)):
         return lookbehind_width(node.item)
     return 0
+
+
+def _captures(node: Node) -> bool:
+    if isinstance(node, (Sequence, Choice)):
+        return any(map(_captures, node.items if isinstance(node, Sequence) else node.options))
+    if isinstance(node, (Repeat, Lookahead, Lookbehind)):
+        return _captures(node.item)
+    return isinstance(node, Capture)
 
 
 def looks_ahead(node: Node) -> bool:

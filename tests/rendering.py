@@ -23,6 +23,7 @@ SPECIAL = {
 
 # The text of the last message of every history, by which the end of the history is found.
 LAST = "QLASTQ"
+LONGER_THAN_AN_END_TOKEN = 40
 
 
 class DoesNotRender(Exception):
@@ -75,9 +76,7 @@ class Renderer:
         """
         whole = self.render([*history, message], **arguments)
         prompt = self.render(history, add_generation_prompt=True, **arguments)
-        if self._starts(self.render(history, **arguments)):
-            # The template always ends with a prompt; here it is that for a further turn.
-            whole = whole[: self._starts(whole)[-1][0]]
+        whole = whole[: len(whole) - self._fixed_tail(whole, self.render(history, **arguments))]
         if whole.startswith(prompt):
             return Turn(prompt, whole[len(prompt) :])
         starts = self._starts(whole)
@@ -85,6 +84,13 @@ class Renderer:
             raise DoesNotRender("the start of the turn is not found")
         end = starts[0][1]
         return Turn(whole[:end], whole[end:])
+
+    @staticmethod
+    def _fixed_tail(whole: str, before: str) -> int:
+        """Length of what the template writes after every chat, such as a prompt for a further turn (Cohere)."""
+        after = before[before.rfind(LAST) + len(LAST) :]
+        shared = next((n for n, (a, b) in enumerate(zip(whole[::-1], after[::-1], strict=False)) if a != b), len(after))
+        return shared if shared > LONGER_THAN_AN_END_TOKEN else 0
 
     def _starts(self, text: str) -> list[tuple[int, int]]:
         """Begin and end of each anchor after the history's last message."""

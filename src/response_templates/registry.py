@@ -17,6 +17,7 @@ Bound: one process start (`probing.TIME_LIMIT`) per unknown chat template; the f
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import hashlib
 import json
@@ -154,7 +155,10 @@ def _of_folder(folder: Path) -> _Evidence:
 def _of_model_id(name: str) -> _Evidence:
     if not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name):
         return _Evidence()
-    return _of_files(dict(_hub_files(name)), name, {})
+    files: dict[str, Path] = {}
+    with contextlib.suppress(Exception):  # no such model, gated, no network: what came so far, and the name
+        files.update(_hub_files(name))
+    return _of_files(files, name, {})
 
 
 def _hub_files(model: str) -> Iterator[tuple[str, Path]]:
@@ -162,12 +166,8 @@ def _hub_files(model: str) -> Iterator[tuple[str, Path]]:
     from huggingface_hub.utils import EntryNotFoundError, LocalEntryNotFoundError
 
     for file in _CONFIG_FILES:
-        try:
+        with contextlib.suppress(EntryNotFoundError, LocalEntryNotFoundError):  # the other files may be there
             yield file, Path(hf_hub_download(model, file))
-        except (EntryNotFoundError, LocalEntryNotFoundError):  # not this file; the others may be there
-            continue
-        except Exception:  # no such model, gated, no network: the name is all there is
-            return
 
 
 def _of_files(files: Mapping[str, Path], name: str, more: Mapping[str, str]) -> _Evidence:

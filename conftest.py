@@ -1,0 +1,14 @@
+"""Settings that all tests share: how many examples hypothesis tries.
+
+`default` is for every run; `--hypothesis-profile=nightly` tries many more.
+"""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+
+_SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+
+settings.register_profile("default", max_examples=300, deadline=None, suppress_health_check=_SLOW_IS_FINE)
+settings.register_profile("nightly", max_examples=20_000, deadline=None, suppress_health_check=_SLOW_IS_FINE)
+settings.load_profile("default")

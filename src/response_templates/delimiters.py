@@ -70,7 +70,11 @@ class Search(Protocol):
         """The match once no further text can change it. `Match.pattern` is an index into the watch list."""
 
     def finish(self) -> Match | None:
-        """The match if the stream ends here."""
+        """The match if the stream ends here.
+
+        Raises:
+            TimeoutError: a pattern left to `regex` took too long.
+        """
 
 
 class WatchList:
@@ -81,6 +85,7 @@ class WatchList:
         self._finder = _finder(self.delimiters)
         self.plain: Plain | None = self._finder.plain
         self.width: int = self._finder.width
+        self.guarded = isinstance(self._finder, _Guarded)
 
     def begin(self, position: int, context: str = "", blocked: frozenset[int] = frozenset()) -> Search:
         """A search from `position` on.
@@ -260,9 +265,11 @@ class _Guarded:
 
     def groups(self, match: Match, text: str, offset: int, context: str, at_end: bool) -> dict[str, str | None]:
         whole = context + text
-        found = self.patterns[match.pattern].match(
-            whole, match.start - offset + len(context), timeout=patterns.REGEX_SECONDS
-        )
+        at = match.start - offset + len(context)
+        try:
+            found = self.patterns[match.pattern].match(whole, at, timeout=patterns.REGEX_SECONDS)
+        except TimeoutError:  # it has just been found in less, so that is the machine's fault, not the pattern's
+            return {}
         return found.groupdict() if found is not None else {}
 
 

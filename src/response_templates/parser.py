@@ -19,17 +19,19 @@ that was looked at to settle it, or where a string never ends.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, overload
 
+from . import patterns
 from .automaton import Match
 from .buffer import TextBuffer
 from .content import ContentError, StringTracker
 from .delimiters import Search, WatchList
-from .errors import InputTypeError, ParseError, ParserFinalizedError, PrefixRequiredError
+from .errors import InputTypeError, ParseError, ParserFinalizedError, PrefixRequiredError, TemplateError
 from .plan import FieldPlan, Plan, plan_for
-from .repair import repaired_json
+from .repair import load_library, repaired_json
 from .shaping import CALLS_FIELD
 from .template import ResponseTemplate, load_template, thaw
 from .tools import ToolTypes
@@ -93,6 +95,7 @@ class ResponseParser:
         PrefixRequiredError: `prefix` is left out.
         TemplateError: the template is not valid.
         InputTypeError: an argument is of the wrong kind.
+        ImportError: `errors="repair"`, but json-repair is not installed.
     """
 
     __slots__ = (
@@ -100,6 +103,7 @@ class ResponseParser:
         "_blocked_at",
         "_buffer",
         "_context",
+        "_endless",
         "_errors",
         "_failure",
         "_fast_from",
@@ -110,6 +114,7 @@ class ResponseParser:
         "_plan",
         "_region",
         "_search",
+        "_seconds",
         "_seen",
         "_tools",
         "_values",
@@ -133,6 +138,8 @@ class ResponseParser:
                 ' pre-written part of the message (such as "<think>"); prefix="" says that there is none'
             )
         _check_text(prefix, "prefix")
+        if errors == "repair":
+            load_library()  # missing: say so now, not at the first fault
         self._plan: Plan = plan_for(load_template(response_template))
         self._tools = ToolTypes.from_tools(tools) if tools else None
         self._errors: Errors = errors
@@ -149,6 +156,8 @@ class ResponseParser:
         self._origin = 0
         self._plain: Callable[[str], object] | None = None
         self._fast_from = 0
+        self._seconds = patterns.REGEX_SECONDS
+        self._endless: set[str] = set()
         self._watch: WatchList = self._plan.outside
         self._search: Search = self._watch.begin(0)
         self.initial_events: list[Event] = []
@@ -200,7 +209,11 @@ class ResponseParser:
             raise ParserFinalizedError("this parser is finalized; make a new one for the next generation")
 
     def _feed_prefix(self, prefix: str) -> None:
-        anchor = self._plan.last_anchor(prefix)
+        try:
+            anchor = self._plan.last_anchor(prefix)
+        except TimeoutError:
+            seconds = patterns.REGEX_SECONDS
+            raise TemplateError(f"'start_anchor_pattern' took more than {seconds} seconds on this prefix") from None
         written = prefix if anchor is None else prefix[anchor[1] :]
         if written:
             self._append(written, self.initial_events)
@@ -241,7 +254,7 @@ class ResponseParser:
         while True:
             match = self._read()
             if match is None and at_end:
-                match = self._search.finish()
+                match = self._finish_search(events)
             if match is not None:
                 self._meet(match, events, at_end)
             elif not at_end:
@@ -263,15 +276,38 @@ class ResponseParser:
                 return match
         return None
 
+    def _finish_search(self, events: list[Event]) -> Match | None:
+        """What the search finds now that the text is over. Patterns left to `regex` share one budget of time."""
+        if not self._watch.guarded:
+            return self._search.finish()
+        started = time.perf_counter()
+        try:
+            if self._seconds > 0:
+                return self._search.finish()
+        except TimeoutError:
+            self._seconds = 0.0
+            self._report_overrun(events)
+        finally:
+            self._seconds -= time.perf_counter() - started
+        return None
+
+    def _report_overrun(self, events: list[Event]) -> None:
+        """A pattern took too long: its delimiter counts as not there, and its text stays where it is."""
+        name = self._region.plan.name if self._region is not None else self._watch.delimiters[0].field
+        error = f"a delimiter pattern took more than {patterns.REGEX_SECONDS} seconds on this text; it was not searched on"
+        if self._errors == "strict":
+            self._fail(f"field {name!r}: {error}", name, "", self._buffer.start - self._origin)
+        self._malformed.append({"field": name, "text": "", "error": error})
+
     def _meet(self, match: Match, events: list[Event], at_end: bool) -> None:
         """A delimiter is settled: it changes the state, unless it is a close inside a string."""
+        self._release(match.start, events)
         delimiter = self._watch.delimiters[match.pattern]
         region = self._region
         met = (delimiter.role, delimiter.field)
         if delimiter.role == "close" and region is not None and self._in_string(region, match, events, at_end):
             self._begin_search(match.end, met, match.start == match.end)
             return
-        self._release(match.start, events)
         if region is not None and region.withheld is not None:  # the string never ended in its region
             self._go_back(region, region.withheld, events)
             return
@@ -357,9 +393,8 @@ class ResponseParser:
         """Is this close inside a string of the body? Then it is withheld, and the region goes on."""
         if region.plan.strings is None:
             return False
-        self._release(match.start, events)
         strings = self._lex(region)
-        if not strings.inside:
+        if not strings.inside or strings.closing in self._endless:
             return False
         string = strings.serial
         written = self._buffer.peek(match.end)
@@ -415,6 +450,9 @@ class ResponseParser:
         assert strings is not None
         strings.advance(self._buffer.text(self._buffer.start))
         if strings.inside and strings.serial == withheld.string:
+            # No later string with this terminator ends, either: read from inside the first one, each later terminator
+            # was escaped, and behind it both readings agree. So nothing is read to the end again for the same reason.
+            self._endless.add(strings.closing)
             self._go_back(region, withheld, events)
             return True
         self._give_up(region, withheld, "", events)
@@ -539,7 +577,6 @@ class ResponseParser:
         if self._errors == "strict":
             position = region.begin - self._origin
             self._fail(f"field {name!r}, at character {position} of the generation: {error}", name, text, position)
-        self._seen.add(name)
         self._malformed.append({"field": name, "text": text, "error": error})
         events.append({"type": "region_malformed", "field": name, "text": text, "error": error})
 

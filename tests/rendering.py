@@ -75,6 +75,8 @@ class Renderer:
         leaves out of a plain answer), the prompt ends with the start of the turn instead.
         """
         whole = self.render([*history, message], **arguments)
+        if LAST not in whole:
+            raise DoesNotRender("the history is not written")
         prompt = self.render(history, add_generation_prompt=True, **arguments)
         whole = whole[: len(whole) - self._fixed_tail(whole, self.render(history, **arguments))]
         if whole.startswith(prompt):
@@ -90,7 +92,9 @@ class Renderer:
         """Length of what the template writes after every chat, such as a prompt for a further turn (Cohere)."""
         after = before[before.rfind(LAST) + len(LAST) :]
         shared = next((n for n, (a, b) in enumerate(zip(whole[::-1], after[::-1], strict=False)) if a != b), len(after))
-        return shared if shared > LONGER_THAN_AN_END_TOKEN else 0
+        if shared <= LONGER_THAN_AN_END_TOKEN:
+            return 0
+        return shared - after[-shared:].find("<|")  # it begins with a token
 
     def _starts(self, text: str) -> list[tuple[int, int]]:
         """Begin and end of each anchor after the history's last message."""

@@ -68,7 +68,7 @@ def pieces(text: str, kind: str) -> list[str]:
     return [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
 
 
-@pytest.mark.parametrize("fixture", fixtures())
+@pytest.mark.parametrize("fixture", list(fixtures()))
 def test_whole(fixture: dict[str, Any]) -> None:
     materials.folder("canitoolcall")
     template = get_template(FAMILIES[fixture["family"]][0]).template
@@ -77,7 +77,7 @@ def test_whole(fixture: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["characters", "groups-1", "groups-2"])
-@pytest.mark.parametrize("fixture", fixtures())
+@pytest.mark.parametrize("fixture", list(fixtures()))
 def test_streamed(fixture: dict[str, Any], kind: str) -> None:
     materials.folder("canitoolcall")
     template = get_template(FAMILIES[fixture["family"]][0]).template

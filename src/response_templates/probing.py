@@ -51,7 +51,7 @@ TOOLS = [
 ]
 # For reading what was written: the same with the types of the probes' arguments.
 TYPED_TOOLS = [_tool("get_weather", {"city": "string", "days": "integer", "opts": "object"}), TOOLS[1]]
-LEGACY_TOOLS = [
+LEGACY_TOOLS: list[dict[str, Any]] = [
     {"name": name, "description": name, "parameter_definitions": {}} for name in ("get_weather", "get_time")
 ]
 _REASONING = dict.fromkeys(("reasoning_content", "reasoning", "thinking"), THOUGHT)

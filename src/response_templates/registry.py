@@ -163,7 +163,7 @@ def _of_model_id(name: str) -> _Evidence:
 
 def _hub_files(model: str) -> Iterator[tuple[str, Path]]:
     from huggingface_hub import hf_hub_download
-    from huggingface_hub.utils import EntryNotFoundError, LocalEntryNotFoundError
+    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
     for file in _CONFIG_FILES:
         with contextlib.suppress(EntryNotFoundError, LocalEntryNotFoundError):  # the other files may be there

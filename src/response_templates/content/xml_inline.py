@@ -1,0 +1,104 @@
+"""Content parser `xml-inline`: tags, found by a regex with the groups `key` and `value`, make an object.
+
+Text between the tags is ignored. A group `type` or `string` in the pattern says how that value is read, for formats
+whose tags say so themselves.
+
+Invariant: what a pattern matches is decided by `patterns`, the same for delimiters and tags.
+Bound: linear in the body for patterns that the automaton knows; others have a limit on their time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from ..patterns import GuardedPattern, Pattern, compile_pattern
+from .base import ContentError
+from .json_body import read_json
+
+Read: TypeAlias = "Callable[[str], Any]"
+
+
+def raw_text(text: str) -> str:
+    """The text as it is: what a value is unless something says otherwise."""
+    return text
+
+
+_BY_STRING: Mapping[str, Read] = {"true": raw_text, "false": read_json}  # values of a group `string`
+
+
+def _reader_for(groups: Mapping[str, str | None], default: Read) -> Read:
+    """How the value of a tag is read: as its own `type` or `string` says, else by `default`."""
+    kind = groups.get("type")
+    if kind:
+        return raw_text if kind == "string" else read_json
+    return _BY_STRING.get((groups.get("string") or "").lower(), default)
+
+
+@dataclass(frozen=True, slots=True)
+class _XmlInline:
+    pattern: Pattern | GuardedPattern
+    read_value: Read
+    collect: Callable[[list[Any]], Any]  # what the values of one key become
+    name: str = "xml-inline"
+    is_text: bool = False
+    strings: None = None
+
+    def parse(self, body: str) -> dict[str, Any]:
+        values: dict[str, list[Any]] = {}
+        try:
+            for found in self.pattern.finditer(body):
+                key, value = self._read(found.groups, found.start)
+                values.setdefault(key, []).append(value)
+        except TimeoutError as error:
+            raise ContentError("searching the tags took too long") from error
+        return {key: self.collect(each) for key, each in values.items()}
+
+    def _read(self, groups: Mapping[str, str | None], start: int) -> tuple[str, Any]:
+        key = groups.get("key")
+        if key is None:
+            raise ContentError(f"the tag at character {start} has no key", start)
+        text = groups.get("value", "")
+        if text is None:  # the group took no part in the match: there is no value
+            return key, None
+        try:
+            return key, _reader_for(groups, self.read_value)(text)
+        except ContentError as error:
+            raise ContentError(f"the value of {key[:60]!r}: {error}", start) from error
+
+    def is_whole(self, body: str) -> bool:
+        return False
+
+    def has_open_tag(self, body: str) -> bool:
+        """Does `body` end inside a tag?"""
+        text = body.rstrip()  # white space alone, which a pattern may begin with, is no tag
+        try:
+            end = 0
+            for found in self.pattern.finditer(text):
+                end = found.end
+            return self.pattern.open_at_end(text[end:])
+        except TimeoutError:
+            return True
+
+
+def _last(values: list[Any]) -> Any:
+    return values[-1]
+
+
+def _merged(values: list[Any]) -> Any:
+    return values if len(values) > 1 else values[0]
+
+
+def xml_inline_parser(args: Mapping[str, Any], compile_value: Callable[[Mapping[str, Any]], Read]) -> _XmlInline:
+    """The parser for `content_args` (`tag_pattern`, `value_parser`, `merge_duplicates`).
+
+    Args:
+        compile_value: gives the function that a `value_parser` is.
+    """
+    value_parser = args.get("value_parser")
+    return _XmlInline(
+        pattern=compile_pattern(args["tag_pattern"]),
+        read_value=raw_text if value_parser is None else compile_value(value_parser),
+        collect=_merged if args.get("merge_duplicates") else _last,
+    )

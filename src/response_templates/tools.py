@@ -1,0 +1,372 @@
+"""Types for the arguments of tool calls: strings are cast by the schemas of the tools that were offered.
+
+Formats such as XML calls write every argument as text; only the tool's schema says that `7` is a number. Casting is
+careful: what doesn't fit stays the text that the model wrote.
+
+Invariant: only strings change; the value passed in is not modified; any schema is accepted, also one that refers to
+itself. Bound: linear in the value; a schema's alternatives are followed once, `MAX_ALTERNATIVES` of them at most.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from .content import ContentError
+from .content.json_body import read_json
+from .content.python_calls import PYTHON_WORDS
+from .content.reader import JSON_ESCAPES, Notation, bounded_int, finite_float, quoted_string, read_all
+from .errors import InputTypeError
+
+MAX_ALTERNATIVES = 1000
+MAX_DEPTH = 512
+
+Schema: TypeAlias = "Mapping[str, Any]"
+
+_UNCAST: Any = object()
+
+
+# --- casting one text ----------------------------------------------------------------------------------------------
+
+_ESCAPES = {**JSON_ESCAPES, "'": "'", "a": "\a", "v": "\v", "0": "\0", "\n": ""}
+PYTHON_LITERAL = Notation(
+    strings={quote: quoted_string(quote, _ESCAPES, lone_surrogate="\ufffd") for quote in ("'", '"')},
+    words=PYTHON_WORDS,
+    integer=bounded_int,
+    max_depth=MAX_DEPTH,
+    trailing_commas=True,
+)
+
+_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+_NULLS = frozenset(("null", "None"))
+
+
+def _integer(text: str) -> Any:
+    try:
+        return bounded_int(text)
+    except ValueError:
+        number = finite_float(text)
+        return int(number) if number.is_integer() else _UNCAST
+
+
+def _number(text: str) -> Any:
+    try:
+        return bounded_int(text)
+    except ValueError:
+        number = finite_float(text)
+        return int(number) if number.is_integer() and "." not in text else number
+
+
+def _container(kind: type) -> Callable[[str], Any]:
+    def cast(text: str) -> Any:
+        try:
+            value = read_json(text)
+        except ContentError:
+            value = read_all(text, PYTHON_LITERAL)
+        return value if isinstance(value, kind) else _UNCAST
+
+    return cast
+
+
+# By the type's name in a schema: the value of a text, or _UNCAST; a ValueError says the same.
+_CASTS: Mapping[str, Callable[[str], Any]] = {
+    "integer": _integer,
+    "number": _number,
+    "boolean": lambda text: _BOOLEANS.get(text.lower(), _UNCAST),
+    "null": lambda text: None if text in _NULLS else _UNCAST,
+    "object": _container(dict),
+    "array": _container(list),
+}
+
+
+# --- schemas -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """What counts of a schema, its alternatives merged.
+
+    Attributes:
+        types: names of types in the order that the schema lists them.
+        texts: strings that `enum` or `const` allow as they are.
+        properties, items, others: the schemas of what is inside; of several for one key the first.
+    """
+
+    types: tuple[str, ...]
+    texts: frozenset[str]
+    properties: Mapping[str, Schema]
+    items: Schema | None
+    others: Schema | None
+
+    def cast(self, text: str) -> Any:
+        """The value of `text` by the first type that it fits, or the text."""
+        if text in self.texts:
+            return text
+        stripped = text.strip()
+        for name in self.types:
+            try:
+                value = _CASTS[name](stripped)
+            except (ValueError, OverflowError):
+                continue
+            if value is not _UNCAST:
+                return value
+        return text
+
+
+_TYPE_OF_VALUE = {bool: "boolean", int: "integer", float: "number", str: "string", dict: "object", list: "array"}
+
+
+def _types_in(schema: Schema) -> Iterator[str]:
+    """The types that one schema names itself, without its alternatives."""
+    declared = schema.get("type")
+    yield from (name for name in (declared if isinstance(declared, list) else [declared]) if isinstance(name, str))
+    if declared is None:
+        for value in _constants(schema):
+            yield "null" if value is None else _TYPE_OF_VALUE.get(type(value), "string")
+    if schema.get("nullable") is True:
+        yield "null"
+
+
+def _constants(schema: Schema) -> list[Any]:
+    allowed = schema.get("enum")
+    return [*(allowed if isinstance(allowed, list) else []), *([schema["const"]] if "const" in schema else [])]
+
+
+def _resolve(reference: Any, root: Schema) -> Any:
+    """What a local `$ref` points to, or None."""
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        return None
+    target: Any = root
+    for part in reference[1:].split("/")[1:]:
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(target, Mapping):
+            target = target.get(key)
+        elif isinstance(target, list) and key.isascii() and key.isdigit() and len(key) < 9 and int(key) < len(target):
+            target = target[int(key)]
+        else:
+            return None
+    return target
+
+
+def _alternatives(schema: Schema, root: Schema) -> list[Schema]:
+    """`schema` and all that its `$ref`, `anyOf`, `oneOf` and `allOf` lead to, in order, each once."""
+    found: list[Schema] = []
+    seen: set[int] = set()
+    waiting: list[Any] = [schema]
+    while waiting and len(found) < MAX_ALTERNATIVES:
+        each = waiting.pop()
+        if not isinstance(each, Mapping) or id(each) in seen:
+            continue
+        seen.add(id(each))
+        found.append(each)
+        following = [_resolve(each["$ref"], root)] if "$ref" in each else []
+        for key in ("anyOf", "oneOf", "allOf"):
+            branches = each.get(key)
+            following.extend(branches if isinstance(branches, list) else [])
+        waiting.extend(following[:MAX_ALTERNATIVES][::-1])
+    return found
+
+
+def _node(schema: Schema, root: Schema) -> _Node:
+    parts = _alternatives(schema, root)
+    properties: dict[str, Schema] = {}
+    for part in parts:
+        inner = part.get("properties")
+        for key, value in inner.items() if isinstance(inner, Mapping) else ():
+            if isinstance(value, Mapping):
+                properties.setdefault(key, value)
+    names = dict.fromkeys(name for part in parts for name in _types_in(part))
+    return _Node(
+        types=tuple(name for name in names if name in _CASTS),
+        texts=frozenset(value for part in parts for value in _constants(part) if isinstance(value, str)),
+        properties=properties,
+        items=_first(parts, "items"),
+        others=_first(parts, "additionalProperties"),
+    )
+
+
+def _first(parts: list[Schema], key: str) -> Schema | None:
+    return next((part[key] for part in parts if isinstance(part.get(key), Mapping)), None)
+
+
+class _Types:
+    """The schema of one tool's arguments, compiled as far as it is needed."""
+
+    __slots__ = ("_nodes", "_root")
+
+    def __init__(self, root: Schema) -> None:
+        self._root = root  # keeps every schema in it alive, so that their ids stay theirs
+        self._nodes: dict[int, _Node] = {}
+
+    def cast(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """A copy of `arguments` with its strings cast, and so the strings in what became an object or a list."""
+        result = dict(arguments)
+        fresh = self._cast_strings(result, self._node(self._root))
+        while fresh:
+            container, node = fresh.pop()
+            fresh.extend(self._cast_strings(container, node))
+            fresh.extend(self._containers_in(container, node))
+        return result
+
+    def _node(self, schema: Schema) -> _Node:
+        node = self._nodes.get(id(schema))
+        if node is None:
+            node = self._nodes[id(schema)] = _node(schema, self._root)
+        return node
+
+    def _cast_strings(self, container: _Container, node: _Node) -> list[tuple[_Container, _Node]]:
+        """Cast the strings of `container` in place; returns the containers that they became."""
+        fresh: list[tuple[_Container, _Node]] = []
+        for key, value, schema in list(_entries(container, node)):
+            if isinstance(value, str):
+                inner = self._node(schema)
+                container[key] = cast = inner.cast(value)
+                if isinstance(cast, (dict, list)):
+                    fresh.append((cast, inner))
+        return fresh
+
+    def _containers_in(self, container: _Container, node: _Node) -> list[tuple[_Container, _Node]]:
+        return [
+            (value, self._node(schema))
+            for _, value, schema in _entries(container, node)
+            if isinstance(value, (dict, list))
+        ]
+
+
+_Container: TypeAlias = Any  # a dict or a list
+
+
+def _entries(container: _Container, node: _Node) -> Iterator[tuple[Any, Any, Schema]]:
+    """Key (or index), value and schema of each entry that has a schema."""
+    if isinstance(container, dict):
+        for key, value in container.items():
+            schema = node.properties.get(key, node.others)
+            if schema is not None:
+                yield key, value, schema
+    elif node.items is not None:
+        for index, value in enumerate(container):
+            yield index, value, node.items
+
+
+# --- tools -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ToolTypes:
+    """The tools that were offered to the model, by name."""
+
+    _tools: Mapping[str, _Types]
+
+    @classmethod
+    def from_tools(cls, tools: Sequence[Any]) -> ToolTypes:
+        """Tools as `apply_chat_template` takes them.
+
+        Args:
+            tools: `{"type": "function", "function": {"name", "parameters"}}`, bare `{"name", "parameters"}`, or Python
+                functions, whose type hints become the schema.
+
+        Raises:
+            InputTypeError: one of them is none of these; the message names its index.
+        """
+        if not isinstance(tools, collections.abc.Iterable) or isinstance(tools, (str, bytes, Mapping)):
+            raise InputTypeError(f"tools must be a list of tools, not {type(tools).__name__}")
+        return cls({name: _Types(schema) for name, schema in map(_name_and_schema, range(sys.maxsize), tools)})
+
+    def cast(self, value: Any) -> Any:
+        """`value` with the string arguments of calls to known tools cast; a new value, or the same if it holds none."""
+        if isinstance(value, list):
+            return [self._cast_call(item) for item in value]
+        return self._cast_call(value)
+
+    def _cast_call(self, call: Any) -> Any:
+        function = call.get("function") if isinstance(call, dict) else None
+        if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+            return call
+        types_of_tool = self._tools.get(function["name"])
+        arguments = function.get("arguments")
+        if types_of_tool is None or not isinstance(arguments, dict):
+            return call
+        return {**call, "function": {**function, "arguments": types_of_tool.cast(arguments)}}
+
+
+def _name_and_schema(index: int, tool: Any) -> tuple[str, Schema]:
+    if not isinstance(tool, Mapping):
+        return _of_callable(index, tool)
+    function = tool.get("function", tool)
+    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
+        raise InputTypeError(f"tools[{index}] is not a tool: it needs a 'name', or a 'function' that has one")
+    parameters = function.get("parameters")
+    if parameters is not None and not isinstance(parameters, Mapping):
+        raise InputTypeError(f"tools[{index}] ({function['name']!r}): 'parameters' must be a schema object")
+    return function["name"], parameters or {}
+
+
+# --- Python functions ------------------------------------------------------------------------------------------------
+
+
+def _of_callable(index: int, tool: Any) -> tuple[str, Schema]:
+    name = getattr(tool, "__name__", None)
+    if not callable(tool) or not isinstance(name, str):
+        raise InputTypeError(f"tools[{index}] must be a schema or a function with a name, not {type(tool).__name__}")
+    return name, {"properties": {key: _of_hint(hint, 0) for key, hint in _hints(tool).items()}}
+
+
+def _hints(function: Callable[..., Any]) -> Mapping[str, Any]:
+    """The type hints of the parameters; those that can't be resolved are left out."""
+    try:
+        return typing.get_type_hints(function)
+    except Exception:  # a hint is code: a name that is not there (any more) can raise anything
+        return {
+            key: hint for key, hint in getattr(function, "__annotations__", {}).items() if not isinstance(hint, str)
+        }
+
+
+_PLAIN_HINTS: Mapping[Any, str] = {
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    str: "string",
+    type(None): "null",
+    dict: "object",
+    list: "array",
+    tuple: "array",
+    set: "array",
+    frozenset: "array",
+    collections.abc.Mapping: "object",
+    collections.abc.MutableMapping: "object",
+    collections.abc.Sequence: "array",
+    collections.abc.Iterable: "array",
+    collections.abc.Collection: "array",
+}
+_MAX_HINT_DEPTH = 32
+
+
+def _of_hint(hint: Any, depth: int) -> dict[str, Any]:
+    """The schema of a type hint; `{}`, which casts nothing, for one that says nothing of JSON."""
+    if depth > _MAX_HINT_DEPTH:
+        return {}
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        return _of_hint(inner[0], depth + 1)
+    if origin is typing.Union or origin is types.UnionType:
+        return {"anyOf": [_of_hint(each, depth + 1) for each in inner]}
+    if origin is typing.Literal:
+        return {"enum": list(inner)}
+    kind = _plain_kind(origin if origin is not None else hint)
+    if kind == "object" and len(inner) == 2:
+        return {"type": kind, "additionalProperties": _of_hint(inner[1], depth + 1)}
+    if kind == "array" and inner and (len(inner) == 1 or inner[1:] == (...,)):
+        return {"type": kind, "items": _of_hint(inner[0], depth + 1)}
+    return {"type": kind} if kind is not None else {}
+
+
+def _plain_kind(hint: Any) -> str | None:
+    try:
+        return _PLAIN_HINTS.get(hint)
+    except TypeError:  # not hashable
+        return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ from hypothesis import given
 
 from response_templates import Span, explain, load_template
 from response_templates.delimiters import last_match
+from response_templates.spans import _Witness
 from strategies import Case, cases, hostile_texts, splits
 
 TEMPLATE: dict[str, Any] = {
@@ -27,7 +27,6 @@ TEMPLATE: dict[str, Any] = {
     },
 }
 EXPLICIT: dict[str, Any] = {"start_anchor": "@", "fields": {"a": {"open": "<a>", "close_pattern": r"</a>\s*"}}}
-_Witness = import_module(Span.__module__)._Witness  # (`response_templates.explain` is the function)
 D, T, X = "delimiter", "text", "discarded"
 
 EXPLAINED: dict[str, tuple[dict[str, Any], str, list[tuple[str, str, str | None]]]] = {

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
         TemplateMissingError,
         UnknownTemplateError,
     )
-    from .explain import Span, explain
     from .parser import ResponseParser, parse_response
     from .registry import RegisteredTemplate, get_template, list_templates, template_for
+    from .spans import Span, explain
     from .template import Field, ResponseTemplate, load_template
     from .tokenizer import install, uninstall
 
@@ -37,8 +37,8 @@ _HOME = {
     "TemplateError": "errors",
     "TemplateMissingError": "errors",
     "UnknownTemplateError": "errors",
-    "Span": "explain",
-    "explain": "explain",
+    "Span": "spans",
+    "explain": "spans",
     "ResponseParser": "parser",
     "parse_response": "parser",
     "RegisteredTemplate": "registry",

@@ -26,6 +26,7 @@ Bound
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -39,7 +40,7 @@ MAX_ENTRIES = 5_000
 MAX_KNOWN_CHARACTERS = 20_000
 LOOPS_BEFORE_SKIP = 6  # turns of a state to itself before a search for its way out is compiled
 
-Find: TypeAlias = "Callable[[str, int], regex.Match[str] | None]"
+Find: TypeAlias = "Callable[[str, int], re.Match[str] | regex.Match[str] | None]"
 
 # A condition of a thread: a lookahead that is still open. Sub-threads are unordered: any of them will do.
 SubThread: TypeAlias = "tuple[int, frozenset[Condition]]"
@@ -67,10 +68,14 @@ class _Thread:
     conditions: frozenset[Condition]
 
 
+HERE = -1  # a start: where the new state is
+BEFORE = -2  # a start: where the state before was
+
+
 @dataclass(frozen=True, slots=True)
 class _Accept:
-    """A match: of the threads of `group` (of the state before; -1: begun here). `waiting`: the thread before that had
-    its end already and only now had its conditions met (-1: it ends here)."""
+    """A match: of the threads of `group` (of the state before, see `_Move`; `HERE`: begun here). `waiting`: the thread
+    before that had its end already and only now had its conditions met (-1: it ends here)."""
 
     group: int
     pattern: int
@@ -82,7 +87,7 @@ class _State:
     """`threads` in order of preference. `matched`: a match is recorded, so that no new threads are started."""
 
     threads: tuple[_Thread, ...]
-    groups: int
+    groups: int  # with a start of their own; the threads that start here are one more
     matched: bool
     watching: frozenset[int]
     seen: frozenset[int]
@@ -90,6 +95,7 @@ class _State:
     moves: dict[int, _Move] = field(default_factory=dict)
     loops: int = 0  # how often a character led back to this very state
     skip: Find | None = None  # finds the next character that leads away (or, in an idle state, that begins a match)
+    ending: tuple[int, ...] = ()  # threads that at each turn are new, and wait with an end that is here
 
     @property
     def settled(self) -> bool:
@@ -101,7 +107,7 @@ class _Move:
     """A transition: where each group (and each waiting thread's end) of the new state comes from."""
 
     state: _State
-    groups: tuple[int, ...] | None  # the old group, -1: begun here; None: as before
+    groups: tuple[int, ...] | None  # the old group; `BEFORE`: the threads that started there; None: as before
     ends: tuple[int, ...] | None  # for each thread the old one whose end it keeps, -1: here, -2: none; None: as before
     accepts: tuple[_Accept, ...]
 
@@ -317,8 +323,8 @@ class Machine:
             if len(self._states) > MAX_STATES:
                 self._forget(state)
             state.moves[number] = move
-        elif move.state is state and move.groups is None and move.ends is None and not move.accepts:
-            self._note_loop(state, number)
+        elif move.state is state and move.groups is None and not move.accepts:
+            self._note_loop(state, move, number)
         return move
 
     def _forget(self, current: _State) -> None:
@@ -335,12 +341,12 @@ class Machine:
         for index, thread in enumerate(state.threads):
             if building.cut_group is not None and thread.group > building.cut_group:
                 break
-            building.follow(index, thread, vector)
+            building.follow(index, thread, thread.group if thread.group < state.groups else BEFORE, vector)
         if not state.matched and not building.accepts:
             building.seed(frozenset())
         new = building.state(state.matched or bool(building.accepts))
-        groups: tuple[int, ...] | None = tuple(building.group_origins)
-        if groups == tuple(range(state.groups)) and -1 not in building.group_origins:
+        groups: tuple[int, ...] | None = tuple(origin for origin in building.group_origins if origin != HERE)
+        if groups == tuple(range(state.groups)):
             groups = None
         ends: tuple[int, ...] | None = tuple(building.end_origins)
         if all(end in (-2, index) for index, end in enumerate(building.end_origins)):
@@ -349,7 +355,7 @@ class Machine:
 
     def intern(self, state: _State) -> _State:
         """The one object for states that are alike."""
-        key = (state.threads, state.matched, state.watching, state.seen, state.idle)
+        key = (state.threads, state.groups, state.matched, state.watching, state.seen)
         known = self._states.get(key)
         if known is None:
             known = self._states[key] = state
@@ -359,9 +365,11 @@ class Machine:
 
     # -- skipping: where a state turns to itself, C finds the next character that leads away -----------------------
 
-    def _note_loop(self, state: _State, number: int) -> None:
+    def _note_loop(self, state: _State, move: _Move, number: int) -> None:
         state.loops += 1
-        if state.loops == LOOPS_BEFORE_SKIP:
+        ends = move.ends or ()
+        if state.loops == LOOPS_BEFORE_SKIP and all(end in (-2, -1, index) for index, end in enumerate(ends)):
+            state.ending = tuple(index for index, end in enumerate(ends) if end == -1)
             threads = [(thread.at, thread.conditions) for thread in state.threads]
             state.skip = self.way_out(threads, state.watching, [] if state.matched else self.starts, number)
 
@@ -413,7 +421,7 @@ class Machine:
         return found
 
 
-_StateKey: TypeAlias = "tuple[tuple[_Thread, ...], bool, frozenset[int], frozenset[int], bool]"
+_StateKey: TypeAlias = "tuple[tuple[_Thread, ...], int, bool, frozenset[int], frozenset[int]]"
 
 
 def _first_search(patterns: Iterable[syntax.Node]) -> Find | None:
@@ -448,6 +456,14 @@ def difference_search(asked: Iterable[tuple[str, bool]]) -> Find | None:
         parts.append("[" + "".join(inside) + "]")
     if not parts:
         return _never
+    literal = (
+        inside
+        and len(parts) == 1
+        and all(len(body) == 1 or (body[0] == "\\" and not body[1].isalnum()) for body in inside)
+    )
+    if literal:  # `re` means the same by these, and is quicker to start
+        quick: Find = re.compile(parts[0], re.DOTALL).search
+        return quick
     find: Find = regex.compile("|".join(f"(?:{part})" for part in parts), regex.DOTALL).search
     return find
 
@@ -487,12 +503,12 @@ class _Building:
         self._done: set[int] = set()  # patterns of the current group that have matched: what follows is less preferred
         self._origin: int | None = None
 
-    def follow(self, index: int, thread: _Thread, vector: tuple[bool, ...]) -> None:
-        """What `thread` (number `index` of the state before) becomes on a character."""
+    def follow(self, index: int, thread: _Thread, origin: int, vector: tuple[bool, ...]) -> None:
+        """What `thread` (number `index` of the state before, its group `origin`) becomes on a character."""
         machine = self.machine
         step = machine.program[thread.at]
         taken = step if isinstance(step, program.Take) else None
-        self._begin_group(thread.group)
+        self._begin_group(origin)
         if thread.pattern in self._done or (taken is not None and not vector[taken.predicate]):
             return
         conditions: frozenset[Condition] | None = thread.conditions
@@ -501,19 +517,20 @@ class _Building:
             if conditions is None:
                 return
         target, waiting = (thread.at, index) if taken is None else (taken.next, -1)
-        self._spread(thread.group, thread.pattern, target, conditions or NO_CONDITIONS, waiting)
+        if self._spread(origin, thread.pattern, target, conditions or NO_CONDITIONS, waiting):
+            self.cut_group = thread.group
 
     def seed(self, blocked: frozenset[int]) -> None:
         """New threads for matches that begin here."""
-        self._begin_group(-1)
+        self._begin_group(HERE)
         for pattern, start in enumerate(self.machine.starts):
             if pattern not in blocked:
-                self._spread(-1, pattern, start, NO_CONDITIONS, -1)
+                self._spread(HERE, pattern, start, NO_CONDITIONS, -1)
 
     def state(self, matched: bool) -> _State:
-        idle = self.group_origins == [-1] and not matched
-        threads = tuple(self.threads)
-        state = _State(threads, len(self.group_origins), matched, self.watching, self.seen, idle)
+        groups = sum(origin != HERE for origin in self.group_origins)
+        idle = self.group_origins == [HERE] and not matched
+        state = _State(tuple(self.threads), groups, matched, self.watching, self.seen, idle)
         return self.machine.intern(state)
 
     def _begin_group(self, origin: int) -> None:
@@ -521,19 +538,20 @@ class _Building:
             self._origin = origin
             self._done = set()
 
-    def _spread(self, group: int, pattern: int, at: int, conditions: frozenset[Condition], waiting: int) -> None:
+    def _spread(self, group: int, pattern: int, at: int, conditions: frozenset[Condition], waiting: int) -> bool:
+        """Add what a thread becomes; true if that is a match."""
         machine = self.machine
         for where, open_conditions, _ in machine.closure(at, conditions, (), self.seen, self._known[pattern]):
             is_end = isinstance(machine.program[where], program.Match)
             if is_end and not open_conditions:
                 self.accepts.append(_Accept(group, pattern, waiting))
                 self._done.add(pattern)
-                self.cut_group = group if group >= 0 else None
-                return
+                return True
             if not self.group_origins or self.group_origins[-1] != group:
                 self.group_origins.append(group)
             self.threads.append(_Thread(len(self.group_origins) - 1, pattern, where, open_conditions))
             self.end_origins.append(waiting if is_end else -2)
+        return False
 
 
 # --- a search in one stream -------------------------------------------------------------------------------------
@@ -553,7 +571,7 @@ class Search:
         self._state, accepts = machine.enter(context, blocked)
         self.position = begin
         self.steps = 0  # characters looked at one by one: what a complexity test counts
-        self._starts = [begin] * self._state.groups
+        self._starts: list[int] = []  # of each group of threads but the one that starts here
         self._ends = [begin] * len(self._state.threads)
         self._match_start = -1
         self._matches: dict[int, int] = {}  # pattern → end
@@ -565,7 +583,7 @@ class Search:
         """The position from which on text may still be part of a match; all before is free."""
         if self._matches:
             return min([self._match_start, *self._starts])
-        return self._starts[0] if self._starts and not self._state.idle else self.position
+        return self._starts[0] if self._starts else self.position
 
     def feed(self, text: str, offset: int = 0) -> int:
         """Read on in `text` from `offset`; returns where it stopped: behind it, or before that once it is settled."""
@@ -580,6 +598,8 @@ class Search:
                 if stop > at:
                     if state.idle:
                         state = self._idle(text, offset, stop, base)
+                    for thread in state.ending:
+                        self._ends[thread] = base + stop
                     at = stop
                     if at == size:
                         break
@@ -606,7 +626,7 @@ class Search:
             if len(context) < width:
                 context = (self._context + context)[-width:]
         state = self._machine.enter(context)[0]
-        self._starts = [base + stop] * state.groups
+        self._starts = []
         self._ends = [base + stop] * len(state.threads)
         return state
 
@@ -615,13 +635,13 @@ class Search:
         self.position += count
         self._context = context
         self._state = self._machine.enter(context)[0]
-        self._starts = [self.position] * self._state.groups
+        self._starts = []
         self._ends = [self.position] * len(self._state.threads)
 
     def _apply(self, move: _Move, position: int) -> None:
         starts, ends = self._starts, self._ends
         if move.groups is not None:
-            self._starts = [position if group < 0 else starts[group] for group in move.groups]
+            self._starts = [position - 1 if group == BEFORE else starts[group] for group in move.groups]
         if move.ends is not None:
             self._ends = [position if end < 0 else ends[end] for end in move.ends]
         if move.accepts:
@@ -630,7 +650,7 @@ class Search:
 
     def _record(self, accepts: tuple[_Accept, ...], starts: list[int], ends: list[int]) -> None:
         for accept in accepts:
-            start = self.position if accept.group < 0 else starts[accept.group]
+            start = starts[accept.group] if accept.group >= 0 else self.position - (accept.group == BEFORE)
             if start != self._match_start:  # an earlier start than what was recorded: that one has lost
                 self._match_start = start
                 self._matches = {}
@@ -643,13 +663,14 @@ class Search:
     def finish(self) -> Match | None:
         """The match if the text ends here, or None."""
         decided: set[int] = set()
-        group = -1
+        group, start = -1, 0
         for index, thread in enumerate(self._state.threads):
             if thread.group != group:
                 if decided:
                     break
                 group = thread.group
-                if self._matches and self._starts[group] > self._match_start:
+                start = self._starts[group] if group < len(self._starts) else self.position
+                if self._matches and start > self._match_start:
                     break
             if thread.pattern in decided:
                 continue
@@ -657,7 +678,6 @@ class Search:
                 thread.conditions
             ):
                 decided.add(thread.pattern)
-                start = self._starts[group]
                 if start != self._match_start:
                     self._match_start, self._matches = start, {}
                 self._matches[thread.pattern] = self._ends[index]

@@ -115,10 +115,10 @@ class Tracker:
 
     def _come_true(self, conditions: frozenset[Condition], state: _State, text: str, at: int, at_end: bool) -> bool:
         machine, watching = self._machine, state.watching
-        for char in text[at:]:
+        for place in range(at, len(text)):
             if not conditions:
                 return True
-            vector = machine.class_list[machine.number(char)]
+            vector = machine.class_list[machine.number(text[place])]
             watching, seen = machine.watch_step(watching, vector)
             advanced = machine.advance(conditions, vector, seen)
             if advanced is None:

@@ -42,6 +42,7 @@ Errors: TypeAlias = Literal["strict", "recover", "repair"]
 TemplateSource: TypeAlias = "ResponseTemplate | Mapping[str, Any] | str"
 
 _ERRORS = ("strict", "recover", "repair")
+LOOSE_PIECES = 32  # short strings that an open region keeps before they are joined
 _NO_GROUPS: Mapping[str, str] = {}
 
 
@@ -70,10 +71,24 @@ class _Region:
     begin: int  # position of the open delimiter
     groups: Mapping[str, str | None]
     pieces: list[str] = field(default_factory=list)
+    packed: int = 0  # pieces at the front that `pack` is done with
     started: bool = False  # the leading white space is over
     strings: StringTracker | None = None
     lexed: int = 0  # pieces that `strings` has read
     withheld: _Withheld | None = None
+
+    def pack(self) -> None:
+        """Join the newest pieces, and blocks of like size: a stream keeps about as many strings as its length has bits.
+
+        Each character is copied as often as its block doubles.
+        """
+        begin = max(self.packed, self.lexed)
+        block = "".join(self.pieces[begin:])
+        del self.pieces[begin:]
+        while len(self.pieces) > self.lexed and len(self.pieces[-1]) <= 2 * len(block):
+            block = self.pieces.pop() + block
+        self.pieces.append(block)
+        self.packed = len(self.pieces)
 
 
 class ResponseParser:
@@ -108,8 +123,10 @@ class ResponseParser:
         "_failure",
         "_fast_from",
         "_finalized",
+        "_full",
         "_malformed",
         "_origin",
+        "_pieces",
         "_plain",
         "_plan",
         "_region",
@@ -155,7 +172,9 @@ class ResponseParser:
         self._region: _Region | None = None
         self._origin = 0
         self._plain: Callable[[str], object] | None = None
+        self._pieces: list[str] = []
         self._fast_from = 0
+        self._full = 0
         self._seconds = patterns.REGEX_SECONDS
         self._endless: set[str] = set()
         self._watch: WatchList = self._plan.outside
@@ -174,9 +193,12 @@ class ResponseParser:
             ParserFinalizedError: the parser is finalized.
         """
         if self._plain is not None and text.__class__ is str and text and not self._plain(text):
-            region = self._region
-            region.pieces.append(text)  # type: ignore[union-attr]
-            plan = region.plan  # type: ignore[union-attr]
+            pieces = self._pieces
+            pieces.append(text)
+            plan = self._region.plan  # type: ignore[union-attr]
+            if len(pieces) > self._full:
+                self._catch_up()
+                self._speed_up()
             return [{"type": "region_chunk", "field": plan.name, "text": text, "dirty": plan.dirty}]
         self._check_open()
         _check_text(text, "text")
@@ -216,8 +238,8 @@ class ResponseParser:
             raise TemplateError(f"'start_anchor_pattern' took more than {seconds} seconds on this prefix") from None
         written = prefix if anchor is None else prefix[anchor[1] :]
         if written:
-            self._append(written, self.initial_events)
             self._origin = len(written)
+            self._append(written, self.initial_events)
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -233,9 +255,13 @@ class ResponseParser:
         self._plain = None
         if region is None or not region.started or region.withheld is not None:
             return
-        if search.held_from == search.position:
+        if search.held_from == search.position and self._watch.plain is not None:
+            if len(region.pieces) - region.packed > LOOSE_PIECES:
+                region.pack()
             self._plain = self._watch.plain
+            self._pieces = region.pieces
             self._fast_from = len(region.pieces)
+            self._full = region.packed + LOOSE_PIECES
 
     def _catch_up(self) -> None:
         """Count in what went the fast way."""
@@ -294,7 +320,9 @@ class ResponseParser:
     def _report_overrun(self, events: list[Event]) -> None:
         """A pattern took too long: its delimiter counts as not there, and its text stays where it is."""
         name = self._region.plan.name if self._region is not None else self._watch.delimiters[0].field
-        error = f"a delimiter pattern took more than {patterns.REGEX_SECONDS} seconds on this text; it was not searched on"
+        error = (
+            f"a delimiter pattern took more than {patterns.REGEX_SECONDS} seconds on this text; it was not searched on"
+        )
         if self._errors == "strict":
             self._fail(f"field {name!r}: {error}", name, "", self._buffer.start - self._origin)
         self._malformed.append({"field": name, "text": "", "error": error})
@@ -589,7 +617,7 @@ class ResponseParser:
 
     def _check_missing(self) -> None:
         for name, plan in self._plan.fields.items():
-            if plan.field.optional or name in self._seen:
+            if plan.field.optional or name in self._seen or name in self._plan.template.defaults:
                 continue
             error = f"field {name!r} is not optional, but the generation does not have it"
             if self._errors == "strict":
@@ -602,7 +630,9 @@ class ResponseParser:
             join = self._plan.fields[name].field.join
             if join is not None:
                 value = join.join(value)
-            if not is_empty(value):
+            if name in message and self._plan.fields[name].field.repeats and isinstance(message[name], list):
+                value = [*message[name], *value]
+            if name in message or not is_empty(value):
                 message[name] = value
         if self._malformed:
             message["malformed"] = list(self._malformed)

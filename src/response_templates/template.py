@@ -31,6 +31,7 @@ MAX_FIELDS = 200
 MAX_LITERALS = 100
 MAX_LITERAL_LENGTH = 2_000
 MAX_PATTERN_LENGTH = 5_000
+MAX_EXPANDED = 50_000
 MAX_DEPTH = 50
 
 TEMPLATE_KEYS = ("version", "defaults", "start_anchor", "start_anchor_pattern", "fields")
@@ -336,6 +337,39 @@ def _check_pattern(pattern: Any, where: str) -> frozenset[str]:
     return group_names(pattern, where)
 
 
+_PIECE = regex.compile(r"\\.|\[\^?\]?(?:[^\]\\]|\\.)*+\]|.", regex.DOTALL)
+_COUNT = regex.compile(r"\{(\d*)(?:,(\d*))?\}")
+
+
+def expanded_size(pattern: str) -> int:
+    """About how many pieces `pattern` has once its counted repeats are written out.
+
+    `regex` writes some of them out when it compiles, which for `(a{1000}){1000}` takes all memory: so this comes first.
+    """
+    sizes = [0]  # of the groups that are open, the whole pattern first
+    last = at = 0
+    while at < len(pattern):
+        count = _COUNT.match(pattern, at)
+        if count is not None and (count[1] or count[2]):
+            digits = max(count[1], count[2] or "", key=lambda each: (len(each.lstrip("0")), each))
+            sizes[-1] += last * (int(digits[-9:]) if len(digits) < 10 else 10**9)
+            last, at = 0, count.end()
+            continue
+        piece = _PIECE.match(pattern, at)
+        assert piece is not None
+        at = piece.end()
+        if piece[0] == "(":
+            sizes.append(0)
+            last = 0
+        elif piece[0] == ")" and len(sizes) > 1:
+            last = sizes.pop()
+            sizes[-1] += last
+        else:
+            last = 1
+            sizes[-1] += 1
+    return sum(sizes)
+
+
 @lru_cache(maxsize=1024)
 def group_names(pattern: str, where: str = "the pattern") -> frozenset[str]:
     """Names of the groups of `pattern` (a regex of the `regex` module).
@@ -343,6 +377,8 @@ def group_names(pattern: str, where: str = "the pattern") -> frozenset[str]:
     Raises:
         TemplateError: it does not compile; `where` is named in the message.
     """
+    if expanded_size(pattern) > MAX_EXPANDED:
+        raise TemplateError(f"{where} has counted repeats that make it too large (in {pattern[:200]!r})")
     try:
         compiled = regex.compile(pattern, regex.DOTALL | regex.VERSION0)
     except (regex.error, RecursionError, OverflowError, MemoryError, ValueError) as error:

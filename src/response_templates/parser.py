@@ -605,6 +605,7 @@ class ResponseParser:
         if self._errors == "strict":
             position = region.begin - self._origin
             self._fail(f"field {name!r}, at character {position} of the generation: {error}", name, text, position)
+        self._seen.add(name)  # it is reported once, as malformed; it isn't missing as well
         self._malformed.append({"field": name, "text": text, "error": error})
         events.append({"type": "region_malformed", "field": name, "text": text, "error": error})
 

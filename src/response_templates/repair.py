@@ -1,7 +1,7 @@
 """Repairing JSON that a model wrote slightly wrong, by the library json-repair (extra `[repair]`).
 
 One fault comes first, for json-repair can't tell it: a model that writes an escape that JSON doesn't know (`\\d`)
-doesn't escape its backslashes, so `C:\\temp` in the same body means a backslash and not a tab. Only what nobody writes by
+doesn't escape its backslashes, so in that body `C:\\temp` means a backslash, not a tab. Only what nobody writes by
 accident stays an escape there: `\\"`, `\\\\`, `\\/`, `\\n` and `\\uXXXX`.
 """
 

@@ -138,7 +138,7 @@ class Class:
 
 
 XML_AMBIGUOUS = (
-    r"</parameter>\s*(?:<parameter=|</function>|</tool_call>)"  # the end of a value, in full
+    r"</parameter>\s*(?:<parameter=|</function>|</tool_call>|<tool_call>)"  # the end of a value, in full
     r"|</function>\s*</tool_call>"  # the end of a call, in full
     r"|(?:\A|\n)<parameter=[^<>\n]+>(?:\n|\Z)"  # a line that is the start of a value, in full
     r"|</parameter>\s*\Z|</function>\s*\Z"  # which the layout completes to one of the above
@@ -192,10 +192,16 @@ def source_of(identifier: str) -> str:
     return next(entry.text for entry in materials.chat_templates() if entry.id == identifier)
 
 
-def prompt_tools(owner: str, identifier: str, message: Mapping[str, Any]) -> list[Any]:
-    if CLASSES[owner].prompt_tools == "drawn":
-        return [*tools_of(message), SIMPLE_TOOL]
-    return [LEGACY_TOOL] if identifier.startswith("npm:") else [SIMPLE_TOOL]
+def simple_tools(identifier: str) -> list[Any]:
+    return [LEGACY_TOOL] if identifier == "npm:command_r_plus@tool_use" else [SIMPLE_TOOL]
+
+
+def prompt_tools(owner: str, identifier: str, message: Mapping[str, Any], with_tools: bool) -> list[Any] | None:
+    """The tools in the prompt: None only for a message without calls."""
+    if not with_tools and not message.get("tool_calls"):
+        return None
+    drawn = tools_of(message) if CLASSES[owner].prompt_tools == "drawn" else []
+    return [*drawn, *simple_tools(identifier)]
 
 
 @pytest.mark.parametrize(("owner", "identifier"), chat_templates())
@@ -207,14 +213,14 @@ def test_round_trip(owner: str, identifier: str) -> None:
     rendered = 0
 
     @settings(max_examples=max(25, settings.default.max_examples // 12))
-    @given(messages(), st.sampled_from(list(HISTORIES)), st.integers(0, len(SWITCHES) - 1))
-    def check(message: dict[str, Any], history: str, switch: int) -> None:
+    @given(messages(), st.sampled_from(list(HISTORIES)), st.integers(0, len(SWITCHES) - 1), st.booleans())
+    def check(message: dict[str, Any], history: str, switch: int, with_tools: bool) -> None:
         nonlocal rendered
         if not in_domain(message, family):
             return
-        tools = prompt_tools(owner, identifier, message)
-        fixed = "" if family.prompt_tools == "drawn" else json.dumps(tools)
-        kept = parts(renderer, history, switch, rendering.shape_of(message), fixed)
+        tools = prompt_tools(owner, identifier, message, with_tools)
+        probed_with = json.dumps(simple_tools(identifier)) if tools else ""
+        kept = parts(renderer, history, switch, rendering.shape_of(message), probed_with)
         if kept is None:
             return
         shown = message | ({"thinking": message["reasoning_content"]} if "reasoning_content" in message else {})

@@ -554,6 +554,35 @@ class _Building:
         return False
 
 
+# --- what a stream may cost -------------------------------------------------------------------------------------
+
+WORK_TO_BEGIN_WITH = 500_000  # threads that a stream may follow; about a second
+WORK_PER_CHARACTER = 64  # and more for each character; the registry's templates need less than 40 at the very worst
+
+
+class Budget:
+    """What the searches of one stream may spend on transitions that are not known yet.
+
+    No template in use comes near it. It is there for templates that were made to be slow: with thousands of threads
+    that no memo helps.
+    """
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = WORK_TO_BEGIN_WITH
+
+    def spend(self, work: int) -> None:
+        """Spend `work`.
+
+        Raises:
+            TimeoutError: there is not so much left.
+        """
+        self.left -= work
+        if self.left < 0:
+            raise TimeoutError("the delimiter patterns are too costly for this text")
+
+
 # --- a search in one stream -------------------------------------------------------------------------------------
 
 
@@ -563,10 +592,29 @@ class Search:
     Positions are in the text that is fed, counted from `begin`.
     """
 
-    __slots__ = ("_context", "_ends", "_machine", "_match_start", "_matches", "_starts", "_state", "position", "steps")
+    __slots__ = (
+        "_budget",
+        "_context",
+        "_ends",
+        "_machine",
+        "_match_start",
+        "_matches",
+        "_starts",
+        "_state",
+        "position",
+        "steps",
+    )
 
-    def __init__(self, machine: Machine, begin: int, context: str = "", blocked: frozenset[int] = frozenset()) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        begin: int,
+        context: str = "",
+        blocked: frozenset[int] = frozenset(),
+        budget: Budget | None = None,
+    ) -> None:
         self._machine = machine
+        self._budget = Budget() if budget is None else budget
         self._context = context  # the last characters before what is fed next; kept only where a lookbehind asks
         self._state, accepts = machine.enter(context, blocked)
         self.position = begin
@@ -586,8 +634,13 @@ class Search:
         return self._starts[0] if self._starts else self.position
 
     def feed(self, text: str, offset: int = 0) -> int:
-        """Read on in `text` from `offset`; returns where it stopped: behind it, or before that once it is settled."""
+        """Read on in `text` from `offset`; returns where it stopped: behind it, or before that once it is settled.
+
+        Raises:
+            TimeoutError: the budget is spent.
+        """
         machine = self._machine
+        self._budget.left += WORK_PER_CHARACTER * (len(text) - offset)
         vectors = machine._vectors
         state, at, size = self._state, offset, len(text)
         base = self.position - offset
@@ -605,7 +658,10 @@ class Search:
                         break
             move = state.moves.get(vectors.get(text[at], -1))
             if move is None or move.state is state:
+                before = machine.work
                 move = machine.move(state, text[at])
+                if machine.work > before:
+                    self._budget.spend(machine.work - before)
             at += 1
             self.steps += 1
             if move.groups is not None or move.ends is not None or move.accepts:

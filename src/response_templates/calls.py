@@ -34,8 +34,21 @@ def well_formed(value: Any) -> Call | list[Call]:
     Raises:
         ContentError: something in it is no call.
     """
+    if _is_plain(value):
+        return value  # type: ignore[no-any-return]
     calls = list(_calls(value))
     return calls[0] if isinstance(value, dict) and len(calls) == 1 else calls
+
+
+def _is_plain(value: Any) -> bool:
+    """Is it a call just as it should be, with nothing else? Nearly all are."""
+    if not isinstance(value, dict) or len(value) != 2 or value.get("type") != "function":
+        return False
+    function = value.get("function")
+    if not isinstance(function, dict) or len(function) != 2:
+        return False
+    name = function.get("name")
+    return isinstance(name, str) and bool(name.strip()) and isinstance(function.get("arguments"), dict)
 
 
 def _calls(value: Any) -> Iterator[Call]:

@@ -23,7 +23,7 @@ from typing import Literal, Protocol, TypeAlias
 import regex
 
 from . import automaton, patterns, syntax
-from .automaton import Match
+from .automaton import Budget, Match
 from .captures import Tracker
 from .syntax import Unsupported
 from .template import Field
@@ -61,7 +61,11 @@ class Search(Protocol):
         """From here on text may be (part of) a delimiter; all before is free."""
 
     def feed(self, text: str, offset: int = 0) -> int:
-        """Read on in `text` from `offset`; returns where it stopped: behind the text, or before that once settled."""
+        """Read on in `text` from `offset`; returns where it stopped: behind the text, or before that once settled.
+
+        Raises:
+            TimeoutError: the stream's budget is spent.
+        """
 
     def skip(self, count: int, context: str) -> None:
         """`count` characters went by that `WatchList.plain` found nothing in, while nothing was held."""
@@ -87,14 +91,21 @@ class WatchList:
         self.width: int = self._finder.width
         self.guarded = isinstance(self._finder, _Guarded)
 
-    def begin(self, position: int, context: str = "", blocked: frozenset[int] = frozenset()) -> Search:
+    def begin(
+        self,
+        position: int,
+        context: str = "",
+        blocked: frozenset[int] = frozenset(),
+        budget: Budget | None = None,
+    ) -> Search:
         """A search from `position` on.
 
         Args:
             context: what stands just before, for lookbehinds; `width` characters are enough.
             blocked: indices of delimiters that must not match at this very position.
+            budget: what the searches of this stream may cost (by default this one has one of its own).
         """
-        return self._finder.begin(position, context, blocked)
+        return self._finder.begin(position, context, blocked, Budget() if budget is None else budget)
 
     def groups(self, match: Match, text: str, offset: int, context: str, at_end: bool) -> dict[str, str | None]:
         """The named groups of a settled match; `text` goes from position `offset` to where it was settled."""
@@ -105,7 +116,7 @@ class _Finder(Protocol):
     plain: Plain | None  # truthy if the text holds a character that a delimiter can begin with
     width: int  # characters of context that lookbehinds ask for
 
-    def begin(self, position: int, context: str, blocked: frozenset[int]) -> Search: ...
+    def begin(self, position: int, context: str, blocked: frozenset[int], budget: Budget) -> Search: ...
 
     def groups(self, match: Match, text: str, offset: int, context: str, at_end: bool) -> dict[str, str | None]: ...
 
@@ -154,7 +165,7 @@ class _Literals:
         self.plain: Plain | None = self.first
         self.beginnings = frozenset(literal[:size] for literal in literals for size in range(1, len(literal)))
 
-    def begin(self, position: int, context: str, blocked: frozenset[int]) -> Search:
+    def begin(self, position: int, context: str, blocked: frozenset[int], budget: Budget) -> Search:
         return _LiteralSearch(self, position)
 
     def groups(self, match: Match, text: str, offset: int, context: str, at_end: bool) -> dict[str, str | None]:
@@ -232,6 +243,36 @@ class _LiteralSearch:
         return self._found
 
 
+# --- nothing to look for -----------------------------------------------------------------------------------------
+
+
+class NoSearch:
+    """Finds nothing: for a stream whose patterns turned out to be too costly."""
+
+    __slots__ = ("position", "steps")
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+        self.steps = 0
+
+    @property
+    def held_from(self) -> int:
+        return self.position
+
+    def feed(self, text: str, offset: int = 0) -> int:
+        self.position += len(text) - offset
+        return len(text)
+
+    def skip(self, count: int, context: str) -> None:
+        self.position += count
+
+    def settled(self) -> Match | None:
+        return None
+
+    def finish(self) -> Match | None:
+        return None
+
+
 # --- patterns ----------------------------------------------------------------------------------------------------
 
 
@@ -242,8 +283,8 @@ class _Patterns:
         self.plain: Plain | None = self._machine.plain
         self._trackers = [Tracker(self._machine, number) for number in range(len(trees))]
 
-    def begin(self, position: int, context: str, blocked: frozenset[int]) -> Search:
-        return automaton.Search(self._machine, position, context, blocked)
+    def begin(self, position: int, context: str, blocked: frozenset[int], budget: Budget) -> Search:
+        return automaton.Search(self._machine, position, context, blocked, budget)
 
     def groups(self, match: Match, text: str, offset: int, context: str, at_end: bool) -> dict[str, str | None]:
         return self._trackers[match.pattern].groups(match, text, offset, context, at_end)
@@ -260,7 +301,7 @@ class _Guarded:
         sources = (each.pattern if each.pattern is not None else regex.escape(each.literal) for each in delimiters)
         self.patterns = [regex.compile(source, regex.DOTALL | regex.VERSION0) for source in sources]
 
-    def begin(self, position: int, context: str, blocked: frozenset[int]) -> Search:
+    def begin(self, position: int, context: str, blocked: frozenset[int], budget: Budget) -> Search:
         return _GuardedSearch(self, position, context, blocked)
 
     def groups(self, match: Match, text: str, offset: int, context: str, at_end: bool) -> dict[str, str | None]:

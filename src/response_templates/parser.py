@@ -25,10 +25,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, overload
 
 from . import patterns
-from .automaton import Match
+from .automaton import Budget, Match
 from .buffer import TextBuffer
 from .content import ContentError, StringTracker
-from .delimiters import Search, WatchList
+from .delimiters import NoSearch, Search, WatchList
 from .errors import InputTypeError, ParseError, ParserFinalizedError, PrefixRequiredError, TemplateError
 from .plan import FieldPlan, Plan, plan_for
 from .repair import load_library, repaired_json
@@ -42,6 +42,7 @@ Errors: TypeAlias = Literal["strict", "recover", "repair"]
 TemplateSource: TypeAlias = "ResponseTemplate | Mapping[str, Any] | str"
 
 _ERRORS = ("strict", "recover", "repair")
+UNREAD: Any = object()
 LOOSE_PIECES = 32  # short strings that an open region keeps before they are joined
 _NO_GROUPS: Mapping[str, str] = {}
 
@@ -73,6 +74,7 @@ class _Region:
     pieces: list[str] = field(default_factory=list)
     packed: int = 0  # pieces at the front that `pack` is done with
     started: bool = False  # the leading white space is over
+    content: Any = UNREAD  # the parsed body, where it had to be read to know that a close is one
     strings: StringTracker | None = None
     lexed: int = 0  # pieces that `strings` has read
     withheld: _Withheld | None = None
@@ -116,6 +118,7 @@ class ResponseParser:
     __slots__ = (
         "_blocked",
         "_blocked_at",
+        "_budget",
         "_buffer",
         "_context",
         "_endless",
@@ -178,7 +181,8 @@ class ResponseParser:
         self._seconds = patterns.REGEX_SECONDS
         self._endless: set[str] = set()
         self._watch: WatchList = self._plan.outside
-        self._search: Search = self._watch.begin(0)
+        self._budget = Budget()
+        self._search: Search = self._watch.begin(0, "", frozenset(), self._budget)
         self.initial_events: list[Event] = []
         if prefix:
             self._feed_prefix(prefix)
@@ -278,9 +282,7 @@ class ResponseParser:
     def _parse(self, events: list[Event], *, at_end: bool) -> None:
         """Handle every delimiter that is settled; then release what is free, or (at the end) close what is open."""
         while True:
-            match = self._read()
-            if match is None and at_end:
-                match = self._finish_search(events)
+            match = self._find(at_end)
             if match is not None:
                 self._meet(match, events, at_end)
             elif not at_end:
@@ -302,27 +304,32 @@ class ResponseParser:
                 return match
         return None
 
-    def _finish_search(self, events: list[Event]) -> Match | None:
+    def _find(self, at_end: bool) -> Match | None:
+        """The next settled delimiter, if the text that is there has one."""
+        try:
+            match = self._read()
+            return self._finish_search() if match is None and at_end else match
+        except TimeoutError:
+            self._search = NoSearch(self._buffer.end)
+            self._report_overrun()
+            return None
+
+    def _finish_search(self) -> Match | None:
         """What the search finds now that the text is over. Patterns left to `regex` share one budget of time."""
         if not self._watch.guarded:
             return self._search.finish()
+        if self._seconds <= 0:
+            raise TimeoutError
         started = time.perf_counter()
         try:
-            if self._seconds > 0:
-                return self._search.finish()
-        except TimeoutError:
-            self._seconds = 0.0
-            self._report_overrun(events)
+            return self._search.finish()
         finally:
             self._seconds -= time.perf_counter() - started
-        return None
 
-    def _report_overrun(self, events: list[Event]) -> None:
-        """A pattern took too long: its delimiter counts as not there, and its text stays where it is."""
+    def _report_overrun(self) -> None:
+        """The patterns cost too much: from here on no delimiter is looked for, and the text stays where it is."""
         name = self._region.plan.name if self._region is not None else self._watch.delimiters[0].field
-        error = (
-            f"a delimiter pattern took more than {patterns.REGEX_SECONDS} seconds on this text; it was not searched on"
-        )
+        error = "the template's delimiter patterns are too costly for this text; it was not searched further"
         if self._errors == "strict":
             self._fail(f"field {name!r}: {error}", name, "", self._buffer.start - self._origin)
         self._malformed.append({"field": name, "text": "", "error": error})
@@ -364,7 +371,7 @@ class ResponseParser:
             blocked = frozenset(
                 number for number, each in enumerate(self._watch.delimiters) if (each.role, each.field) in self._blocked
             )
-        self._search = self._watch.begin(position, self._context, blocked)
+        self._search = self._watch.begin(position, self._context, blocked, self._budget)
 
     def _groups(self, match: Match, at_end: bool) -> Mapping[str, str | None]:
         """What the named groups of a settled delimiter hold. The buffer begins with it."""
@@ -419,7 +426,7 @@ class ResponseParser:
 
     def _in_string(self, region: _Region, match: Match, events: list[Event], at_end: bool) -> bool:
         """Is this close inside a string of the body? Then it is withheld, and the region goes on."""
-        if region.plan.strings is None:
+        if region.plan.strings is None or (region.strings is None and self._is_whole(region)):
             return False
         strings = self._lex(region)
         if not strings.inside or strings.closing in self._endless:
@@ -440,6 +447,16 @@ class ResponseParser:
         self._take(match.end)
         region.withheld = _Withheld(match.end, string, [written], groups, self._context)
         return True
+
+    def _is_whole(self, region: _Region) -> bool:
+        """Does the body parse as it is? Then its strings have ended, and it need not be lexed. Tried once a region."""
+        try:
+            region.content = region.plan.parser.parse("".join(region.pieces))
+        except ContentError:
+            return False
+        if not region.plan.exact:
+            region.content = UNREAD
+        return region.plan.exact
 
     def _lex(self, region: _Region) -> StringTracker:
         """The string tracker, having read all of the body so far."""
@@ -551,7 +568,7 @@ class ResponseParser:
         try:
             if cut_off and plan.name == CALLS_FIELD and not plan.is_whole(body):
                 raise ContentError("the generation ended inside this call; it may be incomplete")
-            content = plan.parser.parse(body)
+            content = plan.parser.parse(body) if region.content is UNREAD else region.content
             value = self._shape(plan, content, _merged(region.groups, groups))
         except ContentError as error:
             if self._errors != "repair" or cut_off or not self._repair(region, body, closing, groups, error, events):

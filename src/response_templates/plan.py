@@ -28,6 +28,7 @@ class FieldPlan:
     dirty: bool  # chunks are raw body, not yet part of the value
     skips_lead: bool  # leading white space is never emitted
     strings: StringDialect | None  # where closes inside strings are text
+    exact: bool  # a body that parses is one whole value (and not, say, text that isn't JSON)
     makes_calls: bool  # its values are tool calls, or lists of them
 
     def is_whole(self, body: str) -> bool:
@@ -84,5 +85,6 @@ def _field_plan(field: Field) -> FieldPlan:
         dirty=not parser.is_text,
         skips_lead=parser.is_text and arguments.get("strip", True),
         strings=parser.strings,
+        exact=not arguments.get("allow_non_json", False),
         makes_calls=field.name == CALLS_FIELD and shapes_calls(field),
     )

@@ -139,7 +139,8 @@ class ResponseTemplate:
     @property
     def defaults(self) -> dict[str, Any]:
         """Values that are in every parsed message (a copy)."""
-        return copy.deepcopy(self._values.defaults)
+        values: dict[str, Any] = copy_json(self._values.defaults)
+        return values
 
     @property
     def start_anchor(self) -> tuple[str, ...]:
@@ -506,6 +507,15 @@ def _strings(value: Json) -> Iterator[str]:
     elif isinstance(value, tuple):
         for item in value:
             yield from _strings(item)
+
+
+def copy_json(value: Json) -> Json:
+    """A copy of a JSON value; several times faster than `copy.deepcopy`, which must expect anything."""
+    if isinstance(value, dict):
+        return {key: copy_json(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [copy_json(item) for item in value]
+    return value
 
 
 def freeze(value: Json) -> Json:

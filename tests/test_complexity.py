@@ -7,6 +7,7 @@ followed where a pattern's transitions are not known yet. Doubling the text may 
 from __future__ import annotations
 
 import tracemalloc
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -171,7 +172,7 @@ class Steps:
     moved: int = 0  # characters taken out of the buffer (or peeked at)
     lexed: int = 0  # characters that string trackers read
     work: int = 0  # threads followed
-    pieces: int = 0  # pieces of the buffer that were looked at
+    pieces: int = 0  # pieces of the buffer that were walked over, and searches begun
     _machines: list[Machine] = field(default_factory=list)
 
     @property
@@ -195,11 +196,22 @@ class CountingSearch:
         return stop
 
 
+class CountingPieces(deque[str]):
+    """The buffer's pieces; counts those that are walked over."""
+
+    steps: Steps
+
+    def __iter__(self) -> Iterator[str]:
+        for piece in super().__iter__():
+            self.steps.pieces += 1
+            yield piece
+
+
 @contextmanager
 def counted() -> Iterator[Steps]:
     """Counts all that is done inside."""
     steps = Steps()
-    begin, take, peek, read = WatchList.begin, TextBuffer.take, TextBuffer.peek, TextBuffer.read
+    begin, take, peek, make = WatchList.begin, TextBuffer.take, TextBuffer.peek, TextBuffer.__init__
     advance, closure, step = StringTracker.advance, Machine.closure, Tracker._step
 
     def count_begin(self: WatchList, *args: Any, **kwargs: Any) -> Any:
@@ -216,10 +228,10 @@ def counted() -> Iterator[Steps]:
         steps.moved += len(text)
         return text
 
-    def count_read(self: TextBuffer, position: int) -> Iterator[tuple[str, int]]:
-        for piece in read(self, position):
-            steps.pieces += 1
-            yield piece
+    def count_pieces(self: TextBuffer, start: int = 0) -> None:
+        make(self, start)
+        self._pieces = CountingPieces()
+        self._pieces.steps = steps
 
     def count_advance(self: StringTracker, text: str) -> None:
         steps.lexed += len(text)
@@ -238,7 +250,7 @@ def counted() -> Iterator[Steps]:
         patch.setattr(WatchList, "begin", count_begin)
         patch.setattr(TextBuffer, "take", count_take)
         patch.setattr(TextBuffer, "peek", count_peek)
-        patch.setattr(TextBuffer, "read", count_read)
+        patch.setattr(TextBuffer, "__init__", count_pieces)
         patch.setattr(StringTracker, "advance", count_advance)
         patch.setattr(Machine, "closure", count_closure)
         patch.setattr(Tracker, "_step", count_step)

@@ -25,6 +25,13 @@ def without_groups(pattern: str) -> str:
     return regex.sub(r"\(\?P<\w+>", "(?:", pattern)
 
 
+def group(pattern: str, number: int) -> str:
+    """A named group; a name inside a group of the same name is a case of its own (below)."""
+    while f"<g{number}>" in pattern:
+        number += 1
+    return f"(?P<g{number}>{pattern})"
+
+
 def patterns() -> st.SearchStrategy[str]:
     """Patterns of the subset, and some outside of it, in the alphabet of `texts`."""
     numbers = st.integers(0, 10**9)
@@ -35,7 +42,7 @@ def patterns() -> st.SearchStrategy[str]:
             st.tuples(inner, inner).map(lambda pair: f"(?:{pair[0]}|{pair[1]})"),
             st.tuples(inner, st.sampled_from(REPEATS)).map(lambda pair: f"(?:{pair[0]}){pair[1]}"),
             st.tuples(inner, st.sampled_from(["=", "!"])).map(lambda pair: f"(?{pair[1]}{without_groups(pair[0])})"),
-            st.tuples(inner, numbers).map(lambda pair: f"(?P<g{pair[1]}>{pair[0]})"),
+            st.tuples(inner, numbers).map(lambda pair: group(*pair)),
         ),
         max_leaves=7,
     )
@@ -249,6 +256,7 @@ GROUPS: dict[str, tuple[str, str]] = {
     "the last turn that took part": ("(?:(?P<x>a)|(?P<y>b))+", "ab"),
     "one name, two places": ("(?P<x>a)b|c(?P<x>d)", "cd"),
     "nested": ("(?P<x>a(?P<y>b)c)", "abc"),
+    "nested in a group of the same name": ("(?P<x>a(?P<x>b)c)", "abc"),
     "before a lookahead": ("(?P<x>a+)(?=ab)", "aaab"),
     "inside a lookahead": ("(?=(?P<x>ab))a", "ab"),
     "inside a lookahead that ends after the match": ("a(?=(?P<x>b+))", "abbb"),

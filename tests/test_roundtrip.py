@@ -212,7 +212,7 @@ def test_round_trip(owner: str, identifier: str) -> None:
     renderer = Renderer(source_of(identifier), family.kind, template.start_anchor)
     rendered = 0
 
-    @settings(max_examples=max(25, settings.default.max_examples // 12))
+    @settings(max_examples=max(25, settings.default.max_examples // 12), deadline=None)
     @given(messages(), st.sampled_from(list(HISTORIES)), st.integers(0, len(SWITCHES) - 1), st.booleans())
     def check(message: dict[str, Any], history: str, switch: int, with_tools: bool) -> None:
         nonlocal rendered

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import regex
-from response_templates.content import ContentError, compile_content
 
+from response_templates.content import ContentError, compile_content
 from response_templates.template import Field, ResponseTemplate, load_template, placeholder_of
 
 TEXT_PARSERS = ("text", "int", "float", "bool")
@@ -302,6 +302,7 @@ class Reference:
     values: list[tuple[str, Any]] = dataclasses.field(default_factory=list)
     fields: dict[str, Field] = dataclasses.field(init=False)
     malformed: list[dict[str, str]] = dataclasses.field(default_factory=list)
+    seen: set[str] = dataclasses.field(default_factory=set)  # fields that had a region, malformed or not
     empty_at: dict[Delimiter, int] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -326,58 +327,58 @@ class Reference:
         implicit = next((field for field in fields if field.implicit), None)
         watched = [d for field in fields for d in delimiters(field, "open")]
         watched += delimiters(implicit, "close") if implicit else []
-        region: Region | None = None  # only ever one of the implicit field here
-        at = 0
-        while True:
-            found = self.next_delimiter(watched, at, at)
-            end = found.start if found else len(self.text)
-            if implicit is None:
-                self.span(at, end, "discarded", None)
-            elif at < end:
-                if region is None:
-                    region = Region(implicit, at, at, {})
-                    self.events.append({"type": "region_open", "field": implicit.name})
-                self.span(at, end, "text", implicit.name)
+        at: int | None = 0
+        while at is not None:
+            found = self.unquoted(implicit, watched, at) if implicit else self.next_delimiter(watched, at, at)
             own = found if found and found.delimiter.role == "close" else None
-            if region is not None:  # any delimiter ends it, and so does the end of the text
-                self.close(region, end, own, own.end if own else end)
-                region = None
+            if implicit is None:
+                self.span(at, found.start if found else len(self.text), "discarded", None)
+            else:
+                self.implicit(Region(implicit, at, at, {}), found, own)
             if found is None:
                 break
             self.took(found)
-            at = found.end
-            if found.delimiter.role == "open":
-                at = self.explicit(found)
+            at = self.explicit(found) if found.delimiter.role == "open" else found.end
         for field in fields:
-            there = field.name in self.template.defaults or any(name == field.name for name, _ in self.values)
+            there = field.name in self.template.defaults or field.name in self.seen
             if not field.optional and not there:
                 self.reject(field.name, "", len(self.text), "missing")
 
-    def explicit(self, opened: Found) -> int:
-        """Read the region that `opened` opens; where it ends."""
+    def implicit(self, region: Region, found: Found | None, own: Found | None) -> None:
+        """The implicit field's region, if it has text: any delimiter ends it, and so does the end of the text."""
+        end = found.start if found else self.body_end(region)
+        name = region.field.name
+        if region.body < end:
+            self.events.append({"type": "region_open", "field": name})
+            self.span(region.body, end, "text", name)
+            self.close(region, end, own, own.end if own else found.start if found else len(self.text))
+        if found is None:
+            self.span(end, len(self.text), "delimiter", name)
+
+    def explicit(self, opened: Found) -> int | None:
+        """Read the region that `opened` opens; where its close ends it, or None if it has none."""
         field = self.fields[opened.delimiter.field]
         region = Region(field, opened.start, opened.end, opened.groups)
         self.events.append({"type": "region_open", "field": field.name})
-        found = self.own_close(region)
+        found = self.unquoted(field, delimiters(field, "close"), region.body)
         end = found.start if found else self.body_end(region)
         self.span(region.body, end, "text", field.name)
         self.close(region, end, found, found.end if found else len(self.text))
         if found is None:
             self.span(end, len(self.text), "delimiter", field.name)
-            return len(self.text)
+            return None
         self.took(found)
         return found.end
 
-    def own_close(self, region: Region) -> Found | None:
-        """The first of the region's own closes that is not inside a string of its body that ends."""
-        closes = delimiters(region.field, "close")
+    def unquoted(self, field: Field, watched: list[Delimiter], body: int) -> Found | None:
+        """The first of `watched` from `body` on; a close of `field` inside a string of its body that ends is none."""
         quoted: list[tuple[int, int | None]] = []
-        if region.field.content in ("json", "python-call-list"):
-            quoted = strings(region.field, self.text[region.body :])
-        at = region.body
-        while (found := self.next_delimiter(closes, at, region.body)) is not None:
-            string = string_around(quoted, found.start - region.body, found.end - region.body)
-            if string is None or string[1] is None:
+        if field.content in ("json", "python-call-list"):
+            quoted = strings(field, self.text[body:])
+        at = body
+        while (found := self.next_delimiter(watched, at, body)) is not None:
+            string = string_around(quoted, found.start - body, found.end - body)
+            if found.delimiter.role == "open" or string is None or string[1] is None:
                 return found
             at = max(found.end, found.start + 1)
         return None
@@ -393,6 +394,7 @@ class Reference:
     def close(self, region: Region, end: int, close: Found | None, written: int) -> None:
         """The region's body ends at `end`; with what closed it, it was written up to `written`."""
         field, body = region.field, self.text[region.body : end]
+        self.seen.add(field.name)
         shown = body
         if field.content in TEXT_PARSERS and field.content_args.get("strip", True):
             shown = body.lstrip()

@@ -1,0 +1,176 @@
+"""SPEC §5, promise 5: where the native engine parses without error or loss, the message is identical.
+
+The native engine is a black box here. `DIFFERENCES` is the whole list of the places where the two differ on purpose,
+each with its reason and the test for it; a difference that none of them explains fails.
+Skipped where transformers has no native engine (before 5.13).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import reference
+from response_templates import ResponseParser
+from strategies import Case, grammatical_cases
+from test_properties import exact
+
+chat_parsing = pytest.importorskip("transformers.utils.chat_parsing", reason="no native engine before 5.13")
+
+NIGHTLY = "RESPONSE_TEMPLATES_EXAMPLES" in os.environ
+Message = dict[str, Any]
+Event = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Observed:
+    """One case: what the native engine made of it and what we did."""
+
+    case: Case
+    native: Message
+    ours: Message
+    events: list[Event]
+
+    @property
+    def keys(self) -> set[str]:
+        """The keys of the message in which the two differ."""
+        every = {*self.native, *self.ours}
+        return {key for key in every if exact(self.native.get(key)) != exact(self.ours.get(key))}
+
+    def field(self, name: str) -> dict[str, Any]:
+        return self.case.template["fields"].get(name, {})
+
+    def values(self, name: str) -> list[Any]:
+        """The values of the field's regions, in order."""
+        return [e["value"] for e in self.events if e["type"] == "region_close" and e["field"] == name]
+
+
+def calls_only(seen: Observed) -> bool:
+    """Nothing but calls differs, and what the native engine has there is more, or not well-formed."""
+    malformed = seen.ours.get("malformed", [])
+    return seen.keys <= {"tool_calls", "malformed"} and all(item["field"] == "tool_calls" for item in malformed)
+
+
+def cut_off(seen: Observed) -> bool:
+    """The last thing written is a call that is malformed because nothing closed it."""
+    malformed = seen.ours.get("malformed", [])
+    return calls_only(seen) and bool(malformed) and seen.case.text.endswith(malformed[-1]["text"])
+
+
+def not_well_formed(seen: Observed) -> bool:
+    return calls_only(seen) and "function" in (seen.field("tool_calls").get("transform") or {})
+
+
+def overwritten(seen: Observed) -> bool:
+    def lost(name: str) -> bool:
+        values = [seen.case.template["defaults"].get(name), *seen.values(name)]
+        empty_last = reference.is_empty(values[-1]) and not all(map(reference.is_empty, values))
+        return not seen.field(name).get("repeats", False) and empty_last
+
+    return bool(seen.keys) and all(lost(name) for name in seen.keys)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A difference on purpose."""
+
+    name: str
+    reason: str
+    explains: Callable[[Observed], bool]
+
+
+DIFFERENCES = (
+    Difference(
+        "a call that was cut off",
+        "The generation ended inside it: a client would run a call that the model never made. Malformed here.",
+        cut_off,
+    ),
+    Difference(
+        "calls that are not well-formed",
+        "Clients and chat templates crash on them: they are mended where the meaning is plain, else malformed.",
+        not_well_formed,
+    ),
+    Difference(
+        "an empty region after one with content",
+        "The native engine overwrites the content with nothing; here an empty value never replaces one with content.",
+        overwritten,
+    ),
+)
+
+
+def matches_empty(case: Case) -> bool:
+    """A pattern that can match nothing: the native engine may then never end, or open regions without end."""
+    fields = case.template["fields"].values()
+    patterns = [field[key] for field in fields for key in ("open_pattern", "close_pattern") if key in field]
+    return any(
+        found.start() == found.end()
+        for pattern in patterns
+        for found in reference.compiled(pattern).finditer(case.text, overlapped=True)
+    )
+
+
+def observe(case: Case) -> Observed | None:
+    """Both engines on `case`; None where the native one raises."""
+    try:
+        native = chat_parsing.parse_response(case.text, case.template, prefix=case.prefix)
+    except Exception:  # whatever it is, there is nothing to compare with
+        return None
+    parser = ResponseParser(case.template, prefix=case.prefix, errors="recover")
+    events = list(parser.initial_events) + parser.feed(case.text)
+    message, last = parser.finalize()
+    return Observed(case, native, message, events + last)
+
+
+@settings(
+    max_examples=int(os.environ.get("RESPONSE_TEMPLATES_EXAMPLES", "300")),
+    deadline=None,
+    derandomize=not NIGHTLY,
+    database=None,
+    print_blob=NIGHTLY,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)
+@given(grammatical_cases().filter(lambda case: not matches_empty(case)))
+def test_the_native_engine_gives_the_same_message(case: Case) -> None:
+    seen = observe(case)
+    if seen is None or not seen.keys:
+        return
+    assert any(difference.explains(seen) for difference in DIFFERENCES), (sorted(seen.keys), seen.native, seen.ours)
+
+
+# --- each difference, shown ------------------------------------------------------------------------------------------
+
+CALLS = {"open": "<a>", "close": "</a>", "content": "json", "transform": {"type": "function", "function": "{content}"}}
+SHOWN = {
+    "a call that was cut off": Case(
+        {
+            "version": 1,
+            "defaults": {},
+            "start_anchor": "@",
+            "fields": {"tool_calls": {"open": "<a>", "close": "</a>", "content": "kv-lines"}},
+        },
+        "",
+        "<a>k: 1\nm: 2",
+    ),
+    "calls that are not well-formed": Case(
+        {"version": 1, "defaults": {}, "start_anchor": "@", "fields": {"tool_calls": CALLS}}, "", '<a>{"name": "f"}</a>'
+    ),
+    "an empty region after one with content": Case(
+        {"version": 1, "defaults": {}, "start_anchor": "@", "fields": {"x": {}, "y": {"open": "<a>", "close": "</a>"}}},
+        "",
+        "x<a>y</a>\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("difference", DIFFERENCES, ids=lambda difference: difference.name)
+def test_a_listed_difference_is_there(difference: Difference) -> None:
+    """A difference that went away upstream has to leave the list."""
+    seen = observe(SHOWN[difference.name])
+    assert seen is not None
+    assert seen.keys
+    assert difference.explains(seen)

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -75,6 +76,14 @@ def overwritten(seen: Observed) -> bool:
     return bool(seen.keys) and all(lost(name) for name in seen.keys)
 
 
+def close_in_string(seen: Observed) -> bool:
+    """Reading the text as if no body had strings finds other regions."""
+    case = seen.case
+    spans = reference.reference_parse(case.template, case.text, case.prefix)[2]
+    with mock.patch.object(reference, "strings", lambda field, body: []):
+        return spans != reference.reference_parse(case.template, case.text, case.prefix)[2]
+
+
 @dataclass(frozen=True)
 class Difference:
     """A difference on purpose."""
@@ -99,6 +108,11 @@ DIFFERENCES = (
         "an empty region after one with content",
         "The native engine overwrites the content with nothing; here an empty value never replaces one with content.",
         overwritten,
+    ),
+    Difference(
+        "a close inside a string",
+        "A close delimiter inside a string of a JSON body or a call list is text here; the native engine closes there.",
+        close_in_string,
     ),
 )
 
@@ -163,6 +177,18 @@ SHOWN = {
         {"version": 1, "defaults": {}, "start_anchor": "@", "fields": {"x": {}, "y": {"open": "<a>", "close": "</a>"}}},
         "",
         "x<a>y</a>\n",
+    ),
+    "a close inside a string": Case(
+        {
+            "version": 1,
+            "defaults": {},
+            "start_anchor": "@",
+            "fields": {
+                "x": {"open": "<a>", "close": "</a>", "content": "json", "content_args": {"allow_non_json": True}}
+            },
+        },
+        "",
+        '<a>{"k": "</a>"}</a>',
     ),
 }
 

@@ -424,7 +424,11 @@ class Machine:
 _StateKey: TypeAlias = "tuple[tuple[_Thread, ...], int, bool, frozenset[int], frozenset[int]]"
 
 
-def _first_search(patterns: Iterable[syntax.Node]) -> Find | None:
+def _first_search(patterns: Sequence[syntax.Node]) -> Find | None:
+    """A search for the next place where a match can begin; None: that may be anywhere."""
+    texts = [syntax.beginnings(pattern, 2) for pattern in patterns]
+    if texts and None not in texts:
+        return beginning_search(frozenset().union(*(each for each in texts if each)))
     sources: set[str] = set()
     for pattern in patterns:
         first = syntax.first_chars(pattern)
@@ -432,6 +436,19 @@ def _first_search(patterns: Iterable[syntax.Node]) -> Find | None:
             return None
         sources |= first
     return difference_search((source, False) for source in sources) if sources else None
+
+
+def beginning_search(texts: frozenset[str]) -> Find:
+    """A search for any of `texts` (of one or two characters), or for the first character of one at the very end."""
+    seconds: dict[str, set[str]] = {}
+    for text in texts:
+        seconds.setdefault(text[0], set()).add(text[1:])
+    parts = []
+    for first, after in sorted(seconds.items()):
+        known = "[" + re.escape("".join(sorted(after))) + "]" if "" not in after else ""
+        parts.append(re.escape(first) + (f"(?:{known}|\\Z)" if known else ""))
+    find: Find = re.compile("|".join(parts), re.DOTALL).search
+    return find
 
 
 def difference_search(asked: Iterable[tuple[str, bool]]) -> Find | None:

@@ -162,7 +162,7 @@ class _Literals:
         self.search = re.compile("|".join(map(re.escape, literals))).search if literals else _never
         firsts = sorted({literal[0] for literal in literals})
         self.first = re.compile("[" + re.escape("".join(firsts)) + "]").search if firsts else _never
-        self.plain: Plain | None = self.first
+        self.plain: Plain | None = _plain(literals)
         self.beginnings = frozenset(literal[:size] for literal in literals for size in range(1, len(literal)))
 
     def begin(self, position: int, context: str, blocked: frozenset[int], budget: Budget) -> Search:
@@ -170,6 +170,10 @@ class _Literals:
 
     def groups(self, match: Match, text: str, offset: int, context: str, at_end: bool) -> dict[str, str | None]:
         return {}
+
+
+def _plain(literals: list[str]) -> Plain:
+    return automaton.beginning_search(frozenset(each[:2] for each in literals)) if literals else _never
 
 
 def _never(text: str, begin: int = 0) -> None:

@@ -611,6 +611,8 @@ class ResponseParser:
             value = self._shape(region.plan, content, _merged(region.groups, groups))
         except ContentError:
             return False
+        if is_empty(value):
+            return False
         text = region.opening + body + closing
         entry = {"field": region.plan.name, "text": text, "error": str(error), "repaired": True}
         self._malformed.append(entry)

@@ -189,7 +189,10 @@ class _Reader:
         named = _NAMED_GROUP.match(self.pattern, self.at)
         if named is not None:
             self.at = named.end()
-            return Capture(named[1], self._closed(flags))
+            item = self._closed(flags)
+            if _captures(item, named[1]):
+                raise Unsupported("a group inside a group of the same name")
+            return Capture(named[1], item)
         if not rest.startswith("?"):
             return self._closed(flags)
         switch = _FLAGS.match(self.pattern, self.at)
@@ -392,6 +395,45 @@ def _optional_first(node: Node) -> frozenset[str] | None:
     return None
 
 
+def beginnings(node: Node, size: int) -> frozenset[str] | None:
+    """Texts of up to `size` characters, one of which stands where a match of `node` begins; None: that isn't known."""
+    texts = frozenset(text for text, _ in _literal_beginnings(node, size))
+    return None if "" in texts else texts
+
+
+def _literal_beginnings(node: Node, size: int) -> set[tuple[str, bool]]:
+    """Each text with: does what follows `node` follow it directly (it is all that `node` takes there)?"""
+    if isinstance(node, Char):
+        return {("", False)} if node.literal is None else {(node.literal, True)}
+    if isinstance(node, Choice):
+        return set().union(*(_literal_beginnings(option, size) for option in node.options))
+    if isinstance(node, Capture):
+        return _literal_beginnings(node.item, size)
+    if isinstance(node, Repeat):
+        inner = {(text, False) for text, _ in _literal_beginnings(node.item, size)}
+        return inner if node.least else {("", True), *inner}
+    if isinstance(node, Sequence):
+        return _sequence_beginnings(node, size)
+    if isinstance(node, Lookahead) and not node.negative:
+        asked = {(text, False) for text, _ in _literal_beginnings(node.item, size)}
+        return {("", True)} if ("", False) in asked else asked
+    return {("", True)}
+
+
+def _sequence_beginnings(node: Sequence, size: int) -> set[tuple[str, bool]]:
+    found: set[tuple[str, bool]] = {("", True)}
+    for item in node.items:
+        if not any(goes_on for _, goes_on in found):
+            break
+        following = _literal_beginnings(item, size)
+        found = {
+            ((text + more)[:size], on and len(text + more) < size) if goes_on else (text, False)
+            for text, goes_on in found
+            for more, on in following
+        }
+    return found
+
+
 def lookbehind_width(node: Node) -> int:
     """How many characters before a match its lookbehinds ask for."""
     if isinstance(node, Lookbehind):
@@ -404,12 +446,14 @@ def lookbehind_width(node: Node) -> int:
     return 0
 
 
-def _captures(node: Node) -> bool:
+def _captures(node: Node, name: str | None = None) -> bool:
+    """Does `node` hold a named group (called `name`, if that is given)?"""
     if isinstance(node, (Sequence, Choice)):
-        return any(map(_captures, node.items if isinstance(node, Sequence) else node.options))
-    if isinstance(node, (Repeat, Lookahead, Lookbehind)):
-        return _captures(node.item)
-    return isinstance(node, Capture)
+        items = node.items if isinstance(node, Sequence) else node.options
+        return any(_captures(item, name) for item in items)
+    if isinstance(node, Capture) and name in (None, node.name):
+        return True
+    return not isinstance(node, Char) and _captures(node.item, name)
 
 
 def looks_ahead(node: Node) -> bool:

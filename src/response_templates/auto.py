@@ -1,0 +1,7 @@
+"""`import response_templates.auto` installs the plugin."""
+
+from __future__ import annotations
+
+from .tokenizer import install
+
+install()

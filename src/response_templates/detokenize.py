@@ -1,0 +1,236 @@
+"""Token ids in, text out: all the kinds in which a caller may have them.
+
+A response or a prefix is text, or the ids of one sequence (a list, a numpy array, a tensor), or a batch of either, or a
+`BatchEncoding`. Padding is dropped: behind the end token of a response, before a prefix.
+
+How a prefix is decoded only as far back as needed
+    A window of ids from the end is decoded, and doubled until its last anchor match is surely the last match in the
+    whole text. That is so where, for as many characters as a match is long, no match begins just before it: whatever an
+    earlier match there may be, in the window or before it, has ended by then, and from there on both searches agree.
+
+Invariant: the parser sees the same anchor, and the same text behind it, as if all had been decoded.
+Bound: at most twice the ids that are needed are decoded; where no anchor is found, or its pattern has no longest match,
+all are, once more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from . import patterns, syntax
+from .errors import InputTypeError
+from .template import ResponseTemplate
+
+FIRST_WINDOW = 64  # ids
+MARGIN = 16  # characters at the front of a window that may be decoded differently there than in the whole
+
+_BYTE_TOKEN = re.compile(r"<0x[0-9A-Fa-f]{2}>")  # a run of them is decoded together, or becomes U+FFFD together
+
+
+def texts_of(tokenizer: Any, value: Any, what: str) -> str | list[str]:
+    """The text of one response, or the texts of a batch.
+
+    Raises:
+        InputTypeError: `value` is of no known kind, or an id is not in the vocabulary.
+    """
+
+    def text(ids: Any) -> str:
+        return _decode(tokenizer, _without_end_padding(tokenizer, _ids(tokenizer, ids, what)))
+
+    return _each(value, what, text)
+
+
+def prefixes_of(tokenizer: Any, value: Any, template: ResponseTemplate) -> str | list[str]:
+    """As `texts_of`, for prefixes; of ids only the text from shortly before the last anchor of `template` on.
+
+    Raises:
+        InputTypeError: as for `texts_of`.
+    """
+    anchor = _anchor_of(template)
+
+    def text(ids: Any) -> str:
+        end = _decode_end(tokenizer, ids, anchor) if anchor is not None and not _is_scalar(ids) else None
+        if end is not None:
+            return end
+        return _decode(tokenizer, _without_begin_padding(tokenizer, _ids(tokenizer, ids, "prefix")))
+
+    return _each(value, "prefix", text)
+
+
+# --- only the end of a prefix --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Anchor:
+    """The start anchor of a template: `reach` is the most characters that a match and its lookbehind can take."""
+
+    pattern: patterns.Pattern | patterns.GuardedPattern
+    reach: int
+
+    def surely_last(self, text: str, begin: int) -> bool:
+        """Is the last match in `text` the last one whatever stands in the place of `text[:begin]`?"""
+        try:
+            starts = [found.start for found in self.pattern.finditer(text[begin:])]
+            if not starts or starts[-1] < 2 * self.reach:
+                return False
+            quiet = begin + starts[-1] - 2 * self.reach
+            first = next(iter(self.pattern.finditer(text[quiet:])))
+        except TimeoutError:  # the parser will say so
+            return False
+        return first.start == 2 * self.reach
+
+
+@lru_cache(maxsize=512)
+def _anchor_of(template: ResponseTemplate) -> _Anchor | None:
+    """None: a match may be of any length."""
+    literals = sorted(template.start_anchor, key=len, reverse=True)
+    source = template.start_anchor_pattern or "|".join(map(re.escape, literals))
+    try:
+        tree = syntax.parse(source)
+    except syntax.Unsupported:
+        return None
+    reach = syntax.longest(tree) + syntax.lookbehind_width(tree)
+    return None if reach == float("inf") else _Anchor(patterns.compile_pattern(source), max(1, int(reach)))
+
+
+def _decode_end(tokenizer: Any, value: Any, anchor: _Anchor) -> str | None:
+    """The end of a prefix from before its last anchor on; None if all of it is needed."""
+    size = _length(value)
+    window = FIRST_WINDOW
+    while window < size:
+        begin = _boundary(tokenizer, value, size - window)
+        text = _decode(tokenizer, _ids(tokenizer, value[begin:], "prefix", begin))
+        if anchor.surely_last(text, MARGIN):
+            return text
+        window *= 2
+    return None
+
+
+def _boundary(tokenizer: Any, value: Any, begin: int) -> int:
+    """The nearest place at or before `begin` that does not cut a run of byte tokens."""
+    while begin:
+        [first] = _ids(tokenizer, value[begin : begin + 1], "prefix", begin)
+        token = tokenizer.convert_ids_to_tokens(first)
+        if not isinstance(token, str) or not _BYTE_TOKEN.fullmatch(token):
+            break
+        begin -= 1
+    return begin
+
+
+# --- kinds ---------------------------------------------------------------------------------------------------------
+
+
+def _each(value: Any, what: str, text: Callable[[Any], str]) -> str | list[str]:
+    """`value` as text, or each of a batch; `text` decodes the ids of one sequence."""
+    value = _unwrapped(value, what)
+    if isinstance(value, str):
+        return value
+    if not _is_batch(value, what):
+        return text(value)
+    for place, each in enumerate(value):
+        if _is_scalar(each):
+            raise InputTypeError(f"{what}[{place}] is {_shown(each)}, but others are texts or sequences of ids")
+    return [each if isinstance(each, str) else text(each) for each in value]
+
+
+def _unwrapped(value: Any, what: str) -> Any:
+    """The ids inside a `BatchEncoding` (or another mapping with `input_ids`); the rest as it is."""
+    if not isinstance(value, Mapping) and not hasattr(value, "input_ids"):
+        return value
+    try:
+        return value["input_ids"]
+    except (KeyError, TypeError, IndexError):
+        raise InputTypeError(f"{what} is a {type(value).__name__} without 'input_ids'") from None
+
+
+def _is_batch(value: Any, what: str) -> bool:
+    """Is it a batch of sequences (and not one)? An empty list is one empty sequence."""
+    dimensions = getattr(value, "ndim", None)
+    if isinstance(dimensions, int):
+        if dimensions > 2:
+            raise InputTypeError(f"{what} has {dimensions} dimensions; ids have one, or two for a batch")
+        return dimensions == 2
+    if isinstance(value, (list, tuple)):
+        return bool(value) and not _is_scalar(value[0])
+    if isinstance(value, int):
+        return False
+    hint = " (decode it first)" if isinstance(value, (bytes, bytearray)) else ""
+    raise InputTypeError(
+        f"{what} must be a str, token ids (a list, a numpy array, a tensor), or a batch of these,"
+        f" not {type(value).__name__}{hint}"
+    )
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, (int, float, bytes)) or value is None or getattr(value, "shape", None) == ()
+
+
+def _length(value: Any) -> int:
+    try:
+        return len(value)
+    except TypeError:
+        return 0
+
+
+def _shown(value: Any) -> str:
+    return repr(value)[:60]
+
+
+def _ids(tokenizer: Any, value: Any, what: str, offset: int = 0) -> list[int]:
+    """The ids of one sequence as a list of int, each of the vocabulary; `offset` is where `value` begins in `what`."""
+    listed = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(listed, int) and not isinstance(listed, bool):
+        listed = [listed]
+    if not isinstance(listed, (list, tuple)):
+        raise InputTypeError(f"{what} must be a sequence of token ids, not {type(value).__name__}")
+    ids = [each.item() if getattr(each, "shape", None) == () else each for each in listed]
+    size = len(tokenizer)
+    for place, each in enumerate(ids, offset):
+        if isinstance(each, bool) or not isinstance(each, int):
+            hint = "; it is nested too deep" if isinstance(each, (list, tuple)) else ""
+            raise InputTypeError(f"{what}[{place}] is {_shown(each)}, which is no token id{hint}")
+        if not 0 <= each < size and not _is_far_token(tokenizer, each):
+            raise InputTypeError(f"{what}[{place}] is {each}, which is not in the vocabulary of {size} tokens")
+    return ids
+
+
+def _is_far_token(tokenizer: Any, token_id: int) -> bool:
+    """Is it an id of the vocabulary although it is larger than the number of tokens (there are gaps)?"""
+    if token_id < 0 or token_id >= 2**31:
+        return False
+    if getattr(tokenizer, "is_fast", False):
+        return tokenizer.convert_ids_to_tokens(token_id) is not None
+    return token_id in tokenizer.added_tokens_decoder
+
+
+# --- padding and decoding ------------------------------------------------------------------------------------------
+
+
+def _without_end_padding(tokenizer: Any, ids: list[int]) -> list[int]:
+    """Without the padding at the end. Where the padding is the end token, one of them is the end token."""
+    pad, end = tokenizer.pad_token_id, len(ids)
+    while pad is not None and end and ids[end - 1] == pad:
+        end -= 1
+    return ids[: end + 1] if pad is not None and pad == tokenizer.eos_token_id else ids[:end]
+
+
+def _without_begin_padding(tokenizer: Any, ids: list[int]) -> list[int]:
+    pad, begin = tokenizer.pad_token_id, 0
+    while pad is not None and begin < len(ids) and ids[begin] == pad:
+        begin += 1
+    return ids[begin:]
+
+
+def _decode(tokenizer: Any, ids: list[int]) -> str:
+    """The text as the model wrote it: special tokens kept, spaces as they are."""
+    if not ids:
+        return ""
+    options: dict[str, Any] = {"skip_special_tokens": False, "clean_up_tokenization_spaces": False}
+    if not getattr(tokenizer, "is_fast", True):
+        options["spaces_between_special_tokens"] = False
+    text: str = tokenizer.decode(ids, **options)
+    return text

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TESTS = ("tests/test_properties.py", "tests/test_native_parity.py")
 # Hypothesis prints one such line for each phase of a test, under the test's name.
 NAME = re.compile(r"^\S+::(\w+)\S*:$", re.MULTILINE)
-COUNTS = re.compile(r"(\d+) passing examples?, (\d+) failing examples?, (\d+) invalid examples?")
+COUNTS = re.compile(r"(\d+) passing(?: examples?)?, (\d+) failing(?: examples?)?,(?: and)? (\d+) invalid")
 
 
 def main() -> int:

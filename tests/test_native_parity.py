@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -200,3 +201,8 @@ def test_a_listed_difference_is_there(difference: Difference) -> None:
     assert seen is not None
     assert seen.keys
     assert difference.explains(seen)
+
+
+def test_every_difference_is_in_the_docs() -> None:
+    docs = (Path(__file__).resolve().parent.parent / "docs" / "differences.md").read_text(encoding="utf-8")
+    assert [each.name for each in DIFFERENCES if f"| {each.name} |" not in docs] == []

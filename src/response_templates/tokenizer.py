@@ -6,7 +6,7 @@ own (≥ 5.13) ours takes its place, with the same signatures and an `errors=` m
 
 Invariant: the template lives where transformers itself would keep it (the instance's attribute and `init_kwargs`), so
 saving, loading, copying and pickling carry it along, with the plugin and without.
-Bound: a prefix of ids is decoded only as far back as its last anchor, however long the prompt is.
+Bound: a prefix of ids is decoded only as far back as its last anchor (see `detokenize`), however long the prompt is.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import ids as token_ids
-from .errors import InputTypeError, ResponseTemplateError, TemplateError, TemplateMissingError
+from . import detokenize
+from .errors import InputTypeError, TemplateError, TemplateMissingError
 from .parser import Errors, Message, ResponseParser, parse_response
-from .plan import plan_for
 from .reasoning import with_reasoning
-from .template import ResponseTemplate, load_template
+from .template import TEMPLATE_KEYS, ResponseTemplate, load_template
 
 KEY = "response_template"
+
 _MISSING: Any = object()
 _lock = threading.RLock()
 _loading = threading.local()
@@ -40,11 +40,14 @@ def install() -> None:
             return
         from transformers import PreTrainedTokenizerBase, ProcessorMixin
 
-        for owner, names in ((PreTrainedTokenizerBase, _TOKENIZER), (ProcessorMixin, _PROCESSOR)):
-            for name, make in names.items():
-                native = getattr(owner, name, _MISSING)
-                _originals.append((owner, name, owner.__dict__.get(name, _MISSING)))
-                setattr(owner, name, make(native))
+        patches = [
+            (owner, name, make(getattr(owner, name, _MISSING)))
+            for owner, names in ((PreTrainedTokenizerBase, _TOKENIZER), (ProcessorMixin, _PROCESSOR))
+            for name, make in names.items()
+        ]
+        for owner, name, ours in patches:
+            _originals.append((owner, name, owner.__dict__.get(name, _MISSING)))
+            setattr(owner, name, ours)
 
 
 def uninstall() -> None:
@@ -62,37 +65,38 @@ def uninstall() -> None:
 
 
 def _get_template(self: Any) -> dict[str, Any] | None:
-    """The response template, as it was set; None if there is none."""
-    stored = _stored(self)
-    return copy.deepcopy(stored) if isinstance(stored, dict) else stored
+    """The response template, as it was set (a copy); None if there is none."""
+    value: dict[str, Any] | None = copy.deepcopy(_stored(self))
+    return value
 
 
 def _set_template(self: Any, value: Any) -> None:
     """Set the response template: a dict, a `ResponseTemplate`, a JSON string or a path; None: none.
 
     Raises:
-        TemplateError: it is not valid. (While a tokenizer is being loaded it only warns: see `_loaded`.)
+        TemplateError: it is not valid. (While a tokenizer is being loaded it is kept as it is: see `_initializer`.)
     """
-    if not getattr(_loading, "depth", 0) and value is not None:
-        value = load_template(value).to_dict() if not isinstance(value, dict) else _checked(value)
     if value is None:
         _delete_template(self)
-        return
-    self.__dict__[KEY] = value
-    if isinstance(self.__dict__.get("init_kwargs"), dict):
-        self.init_kwargs[KEY] = copy.deepcopy(value)
-
-
-def _checked(value: dict[str, Any]) -> dict[str, Any]:
-    load_template(value)
-    return copy.deepcopy(value)
+    elif getattr(_loading, "depth", 0):
+        _store(self, value)
+    else:
+        _store(self, load_template(value).to_dict())
 
 
 def _delete_template(self: Any) -> None:
     """No response template any more; the key is not saved, either."""
-    self.__dict__[KEY] = None
-    if isinstance(self.__dict__.get("init_kwargs"), dict):
-        self.init_kwargs.pop(KEY, None)
+    _store(self, None)
+
+
+def _store(tokenizer: Any, value: Any) -> None:
+    tokenizer.__dict__[KEY] = value
+    arguments = tokenizer.__dict__.get("init_kwargs")
+    if isinstance(arguments, dict):
+        if value is None:
+            arguments.pop(KEY, None)
+        else:
+            arguments[KEY] = copy.deepcopy(value)
 
 
 def _stored(tokenizer: Any) -> Any:
@@ -104,45 +108,17 @@ def _stored(tokenizer: Any) -> Any:
     return arguments.get(KEY) if isinstance(arguments, dict) else None
 
 
-def _tokenizer_attribute(native: Any) -> property:
-    return property(_get_template, _set_template, _delete_template, _get_template.__doc__)
-
-
-def _initializer(native: Any) -> Callable[..., None]:
-    """`__init__` of the tokenizers' base: a template that a config brings along must not make the load fail."""
-
-    @functools.wraps(native)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        _loading.depth = getattr(_loading, "depth", 0) + 1
-        try:
-            native(self, *args, **kwargs)
-        finally:
-            _loading.depth -= 1
-        _warn_if_broken(self)
-
-    return __init__
-
-
-def _warn_if_broken(tokenizer: Any) -> None:
-    stored = _stored(tokenizer)
-    if stored is None:
-        return
-    try:
-        load_template(stored)
-    except TemplateError as error:
-        name = tokenizer.__dict__.get("name_or_path") or type(tokenizer).__name__
-        warnings.warn(
-            f"the response template of {name!r} is not valid, and parsing with it will fail: {error}", stacklevel=4
-        )
-
-
-# --- parsing -----------------------------------------------------------------------------------------------------
-
-
 def _template_of(tokenizer: Any) -> ResponseTemplate:
     stored = _stored(tokenizer)
     if stored is None:
         raise TemplateMissingError(_how_to_set(tokenizer))
+    return _load_stored(stored)
+
+
+def _load_stored(stored: Any) -> ResponseTemplate:
+    """A config's value is an object or nothing: a string in it must not be taken for the path of a file."""
+    if not isinstance(stored, (Mapping, ResponseTemplate)):
+        raise TemplateError(f"a response template is a JSON object, not {type(stored).__name__}")
     return load_template(stored)
 
 
@@ -152,7 +128,7 @@ def _how_to_set(tokenizer: Any) -> str:
 
     try:
         found = template_for(tokenizer)
-    except (ResponseTemplateError, OSError, ValueError, AttributeError, TypeError):
+    except Exception:  # it is only advice; the error that is being raised must not turn into another
         found = None
     name = found.name if found is not None else "NAME"
     advice = (
@@ -166,8 +142,55 @@ def _how_to_set(tokenizer: Any) -> str:
     )
 
 
+# --- loading and saving --------------------------------------------------------------------------------------------
+
+
+def _initializer(native: Any) -> Callable[..., None]:
+    """`__init__` of the tokenizers' base: a template that a config brings along must not make the load fail."""
+
+    @functools.wraps(native)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        _loading.depth = getattr(_loading, "depth", 0) + 1
+        try:
+            native(self, *args, **kwargs)
+        finally:
+            _loading.depth -= 1
+        stored = _stored(self)
+        if isinstance(stored, ResponseTemplate):  # given as an argument; a config holds JSON
+            _store(self, stored.to_dict())
+        elif stored is not None:
+            _warn_if_broken(self, stored)
+
+    return __init__
+
+
+def _warn_if_broken(tokenizer: Any, stored: Any) -> None:
+    try:
+        _load_stored(stored)
+    except Exception as error:  # whatever is wrong with it: loading goes on
+        name = getattr(tokenizer, "name_or_path", None) or type(tokenizer).__name__
+        warnings.warn(
+            f"the response template of {name!r} is not valid, and parsing with it will fail: {error}", stacklevel=4
+        )
+
+
+def _saver(native: Any) -> Callable[..., Any]:
+    """`save_pretrained` that also saves a template that was set as a plain attribute, before `install`."""
+
+    @functools.wraps(native)
+    def save_pretrained(self: Any, *args: Any, **kwargs: Any) -> Any:
+        stored = _stored(self)
+        _store(self, stored.to_dict() if isinstance(stored, ResponseTemplate) else stored)
+        return native(self, *args, **kwargs)
+
+    return save_pretrained
+
+
+# --- parsing -----------------------------------------------------------------------------------------------------
+
+
 def _tokenizer_parse(native: Any) -> Callable[..., Any]:
-    def parse_response_(
+    def parse(
         self: Any,
         response: Any,
         schema: Any = None,
@@ -191,44 +214,20 @@ def _tokenizer_parse(native: Any) -> Callable[..., Any]:
             ParseError: under `errors="strict"`, a region doesn't parse.
             PrefixRequiredError, TemplateError, InputTypeError: as for `response_templates.parse_response`.
         """
-        if _is_old_schema(self, schema):
-            old: Message = _by_old_schema(native, self, response, schema)
-            return old
+        if _means_old_schema(self, schema, native):
+            return _by_old_schema(native, self, response, schema)
         template = _template_of(self) if schema is None else load_template(schema)
-        texts = token_ids.texts_of(self, response, "response")
-        prefixes = _prefixes_of(self, prefix, template)
-        if isinstance(texts, str) and isinstance(prefixes, list) and len(prefixes) == 1:
-            prefixes = prefixes[0]  # a batch of one prompt and one row of what was generated for it
-        message: Message | list[Message] = parse_response(texts, template, prefix=prefixes, tools=tools, errors=errors)
-        return message
+        texts = detokenize.texts_of(self, response, "response")
+        prefixes = None if prefix is None else detokenize.prefixes_of(self, prefix, template)
+        if isinstance(texts, str) and isinstance(prefixes, list):
+            prefixes = _only(prefixes, "there is one response")
+        return parse_response(texts, template, prefix=prefixes, tools=tools, errors=errors)  # type: ignore[call-overload,no-any-return]
 
-    return _named(parse_response_, "parse_response", native)
-
-
-def _is_old_schema(tokenizer: Any, schema: Any) -> bool:
-    """Is it a `response_schema`, the older format, rather than a template?"""
-    if schema is None:
-        return _stored(tokenizer) is None and bool(getattr(tokenizer, "response_schema", None))
-    return isinstance(schema, (dict, list)) and not (isinstance(schema, dict) and "fields" in schema)
-
-
-def _by_old_schema(native: Any, tokenizer: Any, response: Any, schema: Any) -> Any:
-    if native is _MISSING:
-        raise InputTypeError(
-            "this is a response_schema, an older format that this version of transformers can't parse;"
-            " pass a response template (a dict with 'fields')"
-        )
-    return native(tokenizer, response) if schema is None else native(tokenizer, response, schema)
-
-
-def _prefixes_of(tokenizer: Any, prefix: Any, template: ResponseTemplate) -> Any:
-    if prefix is None:
-        return None
-    return token_ids.prefixes_of(tokenizer, prefix, plan_for(template).last_anchor)
+    return _named(parse, "parse_response", native)
 
 
 def _tokenizer_parser(native: Any) -> Callable[..., Any]:
-    def get_response_parser(
+    def get_parser(
         self: Any,
         response_template: Any = None,
         *,
@@ -248,20 +247,53 @@ def _tokenizer_parser(native: Any) -> Callable[..., Any]:
             PrefixRequiredError, TemplateError, InputTypeError: as for `response_templates.ResponseParser`.
         """
         template = _template_of(self) if response_template is None else load_template(response_template)
-        prefixes = _prefixes_of(self, prefix, template)
+        prefixes = None if prefix is None else detokenize.prefixes_of(self, prefix, template)
         if isinstance(prefixes, list):
-            if len(prefixes) != 1:
-                raise InputTypeError(f"a parser is for one generation, but there are {len(prefixes)} prefixes")
-            prefixes = prefixes[0]
+            prefixes = _only(prefixes, "a parser is for one generation")
         return ResponseParser(template, prefixes, tools=tools, errors=errors)
 
-    return _named(get_response_parser, "get_response_parser", native)
+    return _named(get_parser, "get_response_parser", native)
+
+
+def _only(prefixes: list[str], why: str) -> str:
+    """The prefix of a batch of one, as `apply_chat_template(return_tensors=...)` gives it."""
+    if len(prefixes) != 1:
+        raise InputTypeError(f"{why}, but there are {len(prefixes)} prefixes")
+    return prefixes[0]
 
 
 def _named(function: Callable[..., Any], name: str, native: Any) -> Callable[..., Any]:
+    owner = getattr(native, "__qualname__", "PreTrainedTokenizerBase.").rpartition(".")[0]
     function.__name__ = name
-    function.__qualname__ = f"{getattr(native, '__qualname__', name).rsplit('.', 1)[0]}.{name}"
+    function.__qualname__ = f"{owner}.{name}"
     return function
+
+
+# --- the older format, response_schema -----------------------------------------------------------------------------
+
+
+def _means_old_schema(tokenizer: Any, schema: Any, native: Any) -> bool:
+    """Is it a `response_schema` rather than a template? Where none is given, does the tokenizer have only that?"""
+    if schema is None:
+        own = getattr(tokenizer, "response_schema", None)
+        return bool(own) and _stored(tokenizer) is None and _knows_old_schemas(native)
+    if isinstance(schema, list):
+        return True
+    return isinstance(schema, dict) and "type" in schema and not set(schema) & set(TEMPLATE_KEYS)
+
+
+def _knows_old_schemas(native: Any) -> bool:
+    """Native methods with a `prefix` parse response templates; those before them parsed schemas."""
+    return native is not _MISSING and "prefix" not in inspect.signature(native).parameters
+
+
+def _by_old_schema(native: Any, tokenizer: Any, response: Any, schema: Any) -> Any:
+    if not _knows_old_schemas(native):
+        raise InputTypeError(
+            "this is a response_schema, an older format that this version of transformers cannot parse;"
+            " pass a response template (a dict with 'start_anchor' and 'fields')"
+        )
+    return native(tokenizer, response) if schema is None else native(tokenizer, response, schema)
 
 
 # --- the way back ------------------------------------------------------------------------------------------------
@@ -273,30 +305,32 @@ def _chat_template_call(native: Any) -> Callable[..., Any]:
 
     @functools.wraps(native)
     def apply_chat_template(self: Any, conversation: Any, *args: Any, **kwargs: Any) -> Any:
-        sources = _sources(self, signature, conversation, args, kwargs)
-        return native(self, with_reasoning(conversation, sources), *args, **kwargs)
+        try:
+            given = signature.bind_partial(self, conversation, *args, **kwargs).arguments
+        except TypeError:  # native says what is wrong with the arguments
+            return native(self, conversation, *args, **kwargs)
+        given = {**given.get("kwargs", {}), **given}
+        source = _chat_template_source(self, given.get("chat_template"), given.get("tools"))
+        return native(self, with_reasoning(conversation, source), *args, **kwargs)
 
     return apply_chat_template
 
 
-def _sources(self: Any, signature: inspect.Signature, conversation: Any, args: Any, kwargs: Any) -> str:
-    """The source of the chat template that this call will render; empty if it can't be told."""
-    try:
-        given = signature.bind_partial(self, conversation, *args, **kwargs).arguments
-    except TypeError:
-        return ""
-    given = {**given.get("kwargs", {}), **given}
-    chosen, tools = given.get("chat_template"), given.get("tools")
-    owner = self if getattr(self, "chat_template", None) else getattr(self, "tokenizer", self)
-    known = getattr(owner, "chat_template", None)
-    if isinstance(chosen, str):
-        named = known.get(chosen) if isinstance(known, Mapping) else None
-        return named if isinstance(named, str) else chosen
-    if isinstance(known, Mapping):
-        name = "tool_use" if tools is not None and "tool_use" in known else "default"
-        found = known.get(name)
-        return found if isinstance(found, str) else ""
-    return known if isinstance(known, str) else ""
+def _chat_template_source(owner: Any, chosen: Any, tools: Any) -> str:
+    """The source of the chat template that a call of `apply_chat_template` renders; empty if there is none."""
+    resolve = getattr(owner, "get_chat_template", None)
+    if resolve is None:  # a processor: its own, or that of its tokenizer
+        known = getattr(owner, "chat_template", None)
+        if known is None and hasattr(owner, "tokenizer"):
+            return _chat_template_source(owner.tokenizer, chosen, tools)
+        named = known if isinstance(known, Mapping) else {"default": known}
+        source = named.get("default") if chosen is None else named.get(chosen, chosen)
+    else:
+        try:
+            source = resolve(chosen, tools)
+        except Exception:  # native says what is wrong
+            source = None
+    return source if isinstance(source, str) else ""
 
 
 # --- processors --------------------------------------------------------------------------------------------------
@@ -304,7 +338,6 @@ def _sources(self: Any, signature: inspect.Signature, conversation: Any, args: A
 
 def _processor_attribute(native: Any) -> property:
     def get(self: Any) -> Any:
-        """The response template of the processor's tokenizer."""
         return _inner(self).response_template
 
     def set_(self: Any, value: Any) -> None:
@@ -313,37 +346,41 @@ def _processor_attribute(native: Any) -> property:
     def delete(self: Any) -> None:
         del _inner(self).response_template
 
-    return property(get, set_, delete, get.__doc__)
+    return property(get, set_, delete, "The response template of the processor's tokenizer.")
 
 
 def _inner(processor: Any) -> Any:
     tokenizer = getattr(processor, "tokenizer", None)
     if tokenizer is None:
-        raise TemplateMissingError(f"this {type(processor).__name__} has no tokenizer, so it can't parse a response")
+        raise TemplateMissingError(f"this {type(processor).__name__} has no tokenizer, so it cannot parse a response")
     return tokenizer
 
 
-def _delegate(name: str) -> Callable[[Any], Callable[..., Any]]:
-    def make(native: Any) -> Callable[..., Any]:
+def _handed_on(name: str, make: Callable[[Any], Callable[..., Any]]) -> Callable[[Any], Callable[..., Any]]:
+    """A method of a processor with the signature of the tokenizer's method `name`, which it calls."""
+
+    def of_processor(native: Any) -> Callable[..., Any]:
+        @functools.wraps(make(_MISSING))
         def method(self: Any, *args: Any, **kwargs: Any) -> Any:
             return getattr(_inner(self), name)(*args, **kwargs)
 
-        method.__doc__ = f"`{name}` of the processor's tokenizer."
-        return _named(method, name, native)
+        method.__qualname__ = f"ProcessorMixin.{name}"
+        return method
 
-    return make
+    return of_processor
 
 
 _TOKENIZER: Mapping[str, Callable[[Any], Any]] = {
     "__init__": _initializer,
-    KEY: _tokenizer_attribute,
+    "save_pretrained": _saver,
+    "apply_chat_template": _chat_template_call,
     "parse_response": _tokenizer_parse,
     "get_response_parser": _tokenizer_parser,
-    "apply_chat_template": _chat_template_call,
+    KEY: lambda native: property(_get_template, _set_template, _delete_template, _get_template.__doc__),
 }
 _PROCESSOR: Mapping[str, Callable[[Any], Any]] = {
-    KEY: _processor_attribute,
-    "parse_response": _delegate("parse_response"),
-    "get_response_parser": _delegate("get_response_parser"),
     "apply_chat_template": _chat_template_call,
+    "parse_response": _handed_on("parse_response", _tokenizer_parse),
+    "get_response_parser": _handed_on("get_response_parser", _tokenizer_parser),
+    KEY: _processor_attribute,
 }

@@ -217,11 +217,12 @@ def _tokenizer_parse(native: Any) -> Callable[..., Any]:
         if _means_old_schema(self, schema, native):
             return _by_old_schema(native, self, response, schema)
         template = _template_of(self) if schema is None else load_template(schema)
-        texts = detokenize.texts_of(self, response, "response")
-        prefixes = None if prefix is None else detokenize.prefixes_of(self, prefix, template)
+        texts: Any = detokenize.texts_of(self, response, "response")
+        prefixes: Any = None if prefix is None else detokenize.prefixes_of(self, prefix, template)
         if isinstance(texts, str) and isinstance(prefixes, list):
             prefixes = _only(prefixes, "there is one response")
-        return parse_response(texts, template, prefix=prefixes, tools=tools, errors=errors)  # type: ignore[call-overload,no-any-return]
+        message: Message | list[Message] = parse_response(texts, template, prefix=prefixes, tools=tools, errors=errors)
+        return message
 
     return _named(parse, "parse_response", native)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from typing import Any
 
 from . import measure
@@ -25,6 +26,9 @@ STATEMENTS = {
     "… and its tokenizers": "import transformers; transformers.PreTrainedTokenizerFast",
     "… and the native parser": (
         "import transformers; transformers.PreTrainedTokenizerFast; import transformers.utils.chat_parsing"
+    ),
+    "… and its processors (these load torch)": (
+        "import transformers; transformers.PreTrainedTokenizerFast; transformers.ProcessorMixin"
     ),
     "the plugin": "import response_templates.auto",
     "the plugin, transformers and its tokenizers": (
@@ -44,7 +48,7 @@ def main() -> None:
             rows.append({"statement": name, "note": problem})
         else:
             working[name] = lambda name=name: run(STATEMENTS[name])
-    for name, timing in measure.interleaved(working, 2 if arguments.quick else 11).items():
+    for name, timing in measure.interleaved(working, 2 if arguments.quick else 7, time.perf_counter).items():
         milliseconds = {key.replace("us", "ms"): value for key, value in timing.per(1000).items()}
         rows.append({"statement": name, **milliseconds})
     measure.write("import_time", rows, arguments.results)

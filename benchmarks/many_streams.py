@@ -23,7 +23,7 @@ CHUNK = 4
 
 def main() -> None:
     arguments = measure.options(__doc__ or "")
-    streams, size, rounds = (20, 200, 2) if arguments.quick else (10_000, 400, 3)
+    streams, size, rounds = (20, 200, 2) if arguments.quick else (10_000, 200, 2)
     rows: list[dict[str, Any]] = []
     for shape in shapes.SHAPES:
         for which in ("registry", "plain"):

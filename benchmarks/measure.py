@@ -1,7 +1,8 @@
 """Timing: cases taken in turn, in one process, and what comes of it as medians with their spread.
 
 Invariant: all cases of a group are timed in the same rounds, one after the other, so that a busy moment of the machine
-hits them alike; only ratios within a group mean anything.
+hits them alike; only ratios within a group mean anything. What is timed is the process's own CPU time, which other
+processes disturb less; for other processes (imports) it is the clock on the wall.
 """
 
 from __future__ import annotations
@@ -44,16 +45,18 @@ class Timing:
         }
 
 
-def interleaved(cases: Mapping[str, Case], rounds: int) -> dict[str, Timing]:
+def interleaved(
+    cases: Mapping[str, Case], rounds: int, clock: Callable[[], float] = time.process_time
+) -> dict[str, Timing]:
     """Run all cases in turn, `rounds` times over, and time each run. A first round is not counted if there are more."""
     _set_aside_what_is_loaded()
     seconds: dict[str, list[float]] = {name: [] for name in cases}
     for number in range(rounds + (rounds > 1)):
         for name, case in cases.items():
             gc.collect()
-            begin = time.perf_counter()
+            begin = clock()
             case()
-            spent = time.perf_counter() - begin
+            spent = clock() - begin
             if number or rounds == 1:
                 seconds[name].append(spent)
     return {name: summary(spent) for name, spent in seconds.items()}
@@ -72,9 +75,19 @@ def summary(seconds: list[float]) -> Timing:
 
 def once(case: Case) -> float:
     """Seconds of one run."""
-    begin = time.perf_counter()
+    begin = time.process_time()
     case()
-    return time.perf_counter() - begin
+    return time.process_time() - begin
+
+
+def repeated(case: Case, count: int) -> Case:
+    """A case that is run `count` times over: for what is too short to time alone."""
+
+    def run() -> None:
+        for _ in range(count):
+            case()
+
+    return run
 
 
 def options(description: str) -> argparse.Namespace:

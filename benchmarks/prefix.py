@@ -68,12 +68,12 @@ def of_text(lengths: tuple[int, ...], rounds: int) -> Iterator[dict[str, Any]]:
     loaded = load_template(template)
     for length in lengths:
         text = prompt(length)
-        cases: dict[str, Case] = {"ours": many(lambda text=text: ResponseParser(loaded, text), 3)}  # type: ignore[misc]
+        cases: dict[str, Case] = {"ours": many(lambda text=text: ResponseParser(loaded, text), 20)}  # type: ignore[misc]
         start = native_start(template)
         if start is not None:
-            cases["native"] = many(lambda text=text, start=start: start(text), 3)  # type: ignore[misc]
+            cases["native"] = many(lambda text=text, start=start: start(text), 20)  # type: ignore[misc]
         for name, timing in measure.interleaved(cases, rounds).items():
-            yield {"kind": "text prefix", "length": length, "engine": name, **timing.per(3)}
+            yield {"kind": "text prefix", "length": length, "engine": name, **timing.per(20)}
 
 
 def native_start(template: dict[str, Any]) -> Callable[[str], object] | None:

@@ -56,6 +56,11 @@ def prose(size: int, seed: int = 0) -> str:
     return "".join(parts)[: size - 1] + "."
 
 
+def tame_prose(size: int, seed: int = 0) -> str:
+    """The same without a `<`."""
+    return prose(size, seed).replace("<", "(")
+
+
 def _paragraph(rng: random.Random) -> str:
     if rng.random() < 0.08:
         return rng.choice(_CODE) + "\n\n"
@@ -109,9 +114,9 @@ class Shape:
         """A generation of about `size` characters: reasoning, prose, calls."""
         return _message(self, size)
 
-    def text_only(self, size: int) -> str:
+    def text_only(self, size: int, text: Callable[[int, int], str] = prose) -> str:
         """A generation of about `size` characters without calls."""
-        return _text_only(self, size)
+        return _text_only(self, size, text)
 
 
 @lru_cache(maxsize=32)
@@ -122,8 +127,8 @@ def _message(shape: Shape, size: int) -> str:
 
 
 @lru_cache(maxsize=32)
-def _text_only(shape: Shape, size: int) -> str:
-    return shape.write(prose(size // 2, 3), prose(size // 2, 4), [])
+def _text_only(shape: Shape, size: int, text: Callable[[int, int], str]) -> str:
+    return shape.write(text(size // 2, 3), text(size // 2, 4), [])
 
 
 def chunks(text: str, size: int) -> list[str]:
@@ -184,7 +189,7 @@ def _write_cohere(reasoning: str, text: str, calls: list[dict[str, Any]]) -> str
 
 _QWEN_FIELDS = {
     "reasoning_content": {"open": "<think>", "close": "</think>"},
-    "content": {"close": "<|im_end|>"},
+    "content": {"close": "<|im_end|>", "repeats": True, "join": ""},
     "tool_calls": {
         "open": "<tool_call>",
         "close": "</tool_call>",
@@ -199,7 +204,7 @@ _PLAIN_QWEN_XML = {
     **_CHATML,
     "fields": {
         "reasoning_content": {"open": "<think>", "close": "</think>"},
-        "content": {"close": "<|im_end|>"},
+        "content": {"close": "<|im_end|>", "repeats": True, "join": ""},
         "tool_calls": {
             "open_pattern": r"<tool_call>\n<function=(?P<name>[^>\n]+)>",
             "close": "</function>\n</tool_call>",

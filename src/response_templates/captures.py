@@ -36,7 +36,8 @@ class _State:
     watching: frozenset[int]
     steps: dict[int, _Step] = field(default_factory=dict)
     loops: int = 0
-    skip: Find | None = None
+    skip: Find | None = None  # finds the next character on which the step is another one than `loop`
+    loop: _Step | None = None
 
 
 class Tracker:
@@ -64,12 +65,11 @@ class Tracker:
         trail: list[tuple[_Step, int, int]] = []  # a step, the position behind it, and how often in a row it was taken
         at = begin
         while at < end:
-            if state.skip is not None and trail and trail[-1][0].state is state and trail[-1][0].repeatable:
+            if state.skip is not None and state.loop is not None:
                 found = state.skip(text, at)
                 stop = end if found is None else min(found.start(), end)
                 if stop > at:
-                    step, _, count = trail.pop()
-                    trail.append((step, stop, count + stop - at))
+                    trail.append((state.loop, stop, stop - at))
                     at = stop
                     continue
             step = self._step(state, text[at])
@@ -159,6 +159,7 @@ class Tracker:
             state.loops += 1
             if state.loops == automaton.LOOPS_BEFORE_SKIP:
                 state.skip = self._machine.way_out(state.threads, state.watching, [], number)
+                state.loop = step
         return step
 
     def _make_step(self, state: _State, vector: tuple[bool, ...]) -> _Step:

@@ -528,27 +528,26 @@ class ResponseParser:
         if region is None:
             return
         self._region = None
-        self._settle(region, closing or "", groups, events, cut_off=False)
+        self._settle(region, closing or "", groups, events, cut_off=closing is None)
 
     def _end(self, events: list[Event]) -> None:
         """The generation is over: what was held is text, but for the beginning of a close in a structured body."""
-        region = self._region
-        if region is None or not region.plan.dirty:
-            self._release(self._buffer.end, events)
-            partial = ""
-        else:
-            self._release(self._held_close(region), events)
+        plan = self._region.plan if self._region is not None else self._plan.implicit
+        partial = ""
+        if plan is not None and plan.dirty:
+            self._release(self._held_close(plan), events)
             partial = self._take(self._buffer.end)
-            self._note("delimiter", region.plan.name, partial)
+            self._note("delimiter", plan.name, partial)
+        self._release(self._buffer.end, events)
         region = self._region
         if region is not None:
             self._region = None
             self._settle(region, partial, _NO_GROUPS, events, cut_off=True)
 
-    def _held_close(self, region: _Region) -> int:
+    def _held_close(self, plan: FieldPlan) -> int:
         """Where the beginning of a close that the end cut off begins."""
-        if region.plan.field.implicit:  # opens were watched for as well: look again, for the close alone
-            search = region.plan.closes.begin(self._search.held_from, self._context)
+        if plan.field.implicit:  # opens were watched for as well: look again, for the close alone
+            search = plan.closes.begin(self._search.held_from, self._context)
             search.feed(self._buffer.text(self._search.held_from))
             return search.held_from
         return self._search.held_from

@@ -7,6 +7,7 @@ Ids go through the tokenizer's `get_response_parser`: ours with the plugin insta
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -120,19 +121,22 @@ def of_ids(lengths: tuple[int, ...], rounds: int) -> Iterator[dict[str, Any]]:
 
 def word_tokenizer(length: int) -> Any:
     """A tokenizer of whole words that knows all words of the prompts."""
-    from tokenizers import Tokenizer, models, pre_tokenizers
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
     special = ["<|im_start|>", "<|im_end|>"]
     splitter = pre_tokenizers.Split(" ", "merged_with_previous")
-    words = {word for word, _ in splitter.pre_tokenize_str(prompt(length))}
-    vocabulary = {word: number for number, word in enumerate(["[UNK]", *special, *sorted(words - set(special))])}
-    for extra in ("user\n", "assistant\n", "\n"):
-        vocabulary.setdefault(extra, len(vocabulary))
+    parts = re.split("|".join(map(re.escape, special)), prompt(length))
+    words = sorted({word for part in parts for word, _ in splitter.pre_tokenize_str(part)})
+    vocabulary = {word: number for number, word in enumerate(["[UNK]", *special, *words])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = splitter
+    tokenizer.decoder = decoders.Fuse()  # the words as they are, without a space between
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]")
     fast.add_special_tokens({"additional_special_tokens": special})
+    fast.clean_up_tokenization_spaces = False
+    if fast.decode(fast(prompt(length))["input_ids"]) != prompt(length):
+        raise AssertionError("this tokenizer does not give the prompt back, so no anchor would be found in it")
     return fast
 
 

@@ -376,10 +376,16 @@ class Reference:
         if field.content in ("json", "python-call-list"):
             quoted = strings(field, self.text[body:])
         at = body
+        skipped: Found | None = None  # the first close inside a string, and where that ends
+        until = 0
         while (found := self.next_delimiter(watched, at, body)) is not None:
+            if found.delimiter.role == "open":  # the implicit field's body ends here; a string that goes on never ended
+                return skipped if skipped is not None and found.start <= until else found
             string = string_around(quoted, found.start - body, found.end - body)
-            if found.delimiter.role == "open" or string is None or string[1] is None:
+            if string is None or string[1] is None:
                 return found
+            if skipped is None or body + string[1] != until:
+                skipped, until = found, body + string[1]
             at = max(found.end, found.start + 1)
         return None
 

@@ -366,12 +366,15 @@ class ResponseParser:
         if empty:
             self._blocked.add(met)
             self._blocked_at = position
-        blocked: frozenset[int] = frozenset()
-        if self._blocked:
-            blocked = frozenset(
-                number for number, each in enumerate(self._watch.delimiters) if (each.role, each.field) in self._blocked
-            )
-        self._search = self._watch.begin(position, self._context, blocked, self._budget)
+        self._search = self._watch.begin(position, self._context, self._blocked_in(self._watch), self._budget)
+
+    def _blocked_in(self, watch: WatchList) -> frozenset[int]:
+        """The delimiters of `watch` that may not match at the place of the last empty match."""
+        if not self._blocked:
+            return frozenset()
+        return frozenset(
+            number for number, each in enumerate(watch.delimiters) if (each.role, each.field) in self._blocked
+        )
 
     def _groups(self, match: Match, at_end: bool) -> Mapping[str, str | None]:
         """What the named groups of a settled delimiter hold. The buffer begins with it."""
@@ -547,8 +550,10 @@ class ResponseParser:
     def _held_close(self, plan: FieldPlan) -> int:
         """Where the beginning of a close that the end cut off begins."""
         if plan.field.implicit:  # opens were watched for as well: look again, for the close alone
-            search = plan.closes.begin(self._search.held_from, self._context)
-            search.feed(self._buffer.text(self._search.held_from))
+            begin = self._search.held_from
+            blocked = self._blocked_in(plan.closes) if begin == self._blocked_at else frozenset[int]()
+            search = plan.closes.begin(begin, self._context, blocked)
+            search.feed(self._buffer.text(begin))
             return search.held_from
         return self._search.held_from
 

@@ -288,13 +288,15 @@ def _knows_old_schemas(native: Any) -> bool:
     return native is not _MISSING and "prefix" not in inspect.signature(native).parameters
 
 
-def _by_old_schema(native: Any, tokenizer: Any, response: Any, schema: Any) -> Any:
+def _by_old_schema(native: Any, tokenizer: Any, response: Any, schema: Any) -> Message | list[Message]:
     if not _knows_old_schemas(native):
         raise InputTypeError(
             "this is a response_schema, an older format that this version of transformers cannot parse;"
             " pass a response template (a dict with 'start_anchor' and 'fields')"
         )
-    return native(tokenizer, response) if schema is None else native(tokenizer, response, schema)
+    arguments = (response,) if schema is None else (response, schema)
+    message: Message | list[Message] = native(tokenizer, *arguments)
+    return message
 
 
 # --- the way back ------------------------------------------------------------------------------------------------

@@ -142,6 +142,9 @@ class Machine:
         self._classes: dict[tuple[bool, ...], int] = {}
         self.class_list: list[tuple[bool, ...]] = []  # for each class, which predicates hold
         self._states: dict[_StateKey, _State] = {}
+        self._looks: dict[
+            tuple[frozenset[Condition], frozenset[int], int], tuple[frozenset[Condition] | None, frozenset[int]]
+        ] = {}
         self._entries: dict[tuple[str, frozenset[int]], tuple[_State, tuple[_Accept, ...]]] = {}
         self.plain = _first_search(patterns)  # finds a character that a match can begin with; None: that isn't known
 
@@ -252,6 +255,21 @@ class Machine:
             inner = advanced
         for where, conditions, _ in self.closure(target, inner, (), seen, known):
             yield where, conditions
+
+    def look_on(
+        self, conditions: frozenset[Condition], watching: frozenset[int], char: str
+    ) -> tuple[frozenset[Condition] | None, frozenset[int]]:
+        """Conditions and lookbehinds after one more character, memoised (None: a condition has failed)."""
+        number = self.number(char)
+        key = (conditions, watching, number)
+        after = self._looks.get(key)
+        if after is None:
+            if len(self._looks) > MAX_ENTRIES:
+                self._looks.clear()
+            vector = self.class_list[number]
+            now_watching, seen = self.watch_step(watching, vector)
+            after = self._looks[key] = (self.advance(conditions, vector, seen), now_watching)
+        return after
 
     def holds_at_end(self, conditions: frozenset[Condition]) -> bool:
         """Are the open conditions met if the text ends here?"""

@@ -115,16 +115,14 @@ class Tracker:
 
     def _come_true(self, conditions: frozenset[Condition], state: _State, text: str, at: int, at_end: bool) -> bool:
         machine, watching = self._machine, state.watching
+        open_still: frozenset[Condition] | None = conditions
         for place in range(at, len(text)):
-            if not conditions:
-                return True
-            vector = machine.class_list[machine.number(text[place])]
-            watching, seen = machine.watch_step(watching, vector)
-            advanced = machine.advance(conditions, vector, seen)
-            if advanced is None:
-                return False
-            conditions = advanced
-        return not conditions or (at_end and machine.holds_at_end(conditions))
+            if not open_still:
+                break
+            open_still, watching = machine.look_on(open_still, watching, text[place])
+        if open_still is None:
+            return False
+        return not open_still or (at_end and machine.holds_at_end(open_still))
 
     # -- states and steps ----------------------------------------------------------------------------------------
 

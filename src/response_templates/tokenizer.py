@@ -21,6 +21,7 @@ from typing import Any
 
 from . import detokenize
 from .errors import InputTypeError, TemplateError, TemplateMissingError
+from .imports import when_imported
 from .parser import Errors, Message, ResponseParser, parse_response
 from .reasoning import with_reasoning
 from .template import TEMPLATE_KEYS, ResponseTemplate, load_template
@@ -31,6 +32,7 @@ _MISSING: Any = object()
 _lock = threading.RLock()
 _loading = threading.local()
 _originals: list[tuple[type, str, Any]] = []  # what `install` replaced: (class, name, what was there)
+_pending: list[Callable[[], None]] = []  # what is still to be patched: calls it off
 
 
 def install() -> None:
@@ -38,21 +40,30 @@ def install() -> None:
     with _lock:
         if _originals:
             return
-        from transformers import PreTrainedTokenizerBase, ProcessorMixin
+        from transformers import PreTrainedTokenizerBase
 
-        patches = [
-            (owner, name, make(getattr(owner, name, _MISSING)))
-            for owner, names in ((PreTrainedTokenizerBase, _TOKENIZER), (ProcessorMixin, _PROCESSOR))
-            for name, make in names.items()
-        ]
-        for owner, name, ours in patches:
-            _originals.append((owner, name, owner.__dict__.get(name, _MISSING)))
-            setattr(owner, name, ours)
+        _patch(PreTrainedTokenizerBase, _TOKENIZER)
+        # The processors' module loads torch where that is installed: it is patched when somebody asks for it.
+        _pending.append(when_imported("transformers.processing_utils", _patch_processors))
+
+
+def _patch_processors(module: Any) -> None:
+    with _lock:
+        _patch(module.ProcessorMixin, _PROCESSOR)
+
+
+def _patch(owner: type, makers: Mapping[str, Callable[[Any], Any]]) -> None:
+    patches = [(name, make(getattr(owner, name, _MISSING))) for name, make in makers.items()]
+    for name, ours in patches:
+        _originals.append((owner, name, owner.__dict__.get(name, _MISSING)))
+        setattr(owner, name, ours)
 
 
 def uninstall() -> None:
     """Put back what was there before `install`. Templates that were set stay on their tokenizers."""
     with _lock:
+        while _pending:
+            _pending.pop()()
         while _originals:
             owner, name, original = _originals.pop()
             if original is _MISSING:
@@ -322,10 +333,8 @@ def _chat_template_call(native: Any) -> Callable[..., Any]:
 def _chat_template_source(owner: Any, chosen: Any, tools: Any) -> str:
     """The source of the chat template that a call of `apply_chat_template` renders; empty if there is none."""
     resolve = getattr(owner, "get_chat_template", None)
-    if resolve is None:  # a processor: its own, or that of its tokenizer
+    if resolve is None:  # a processor
         known = getattr(owner, "chat_template", None)
-        if known is None and hasattr(owner, "tokenizer"):
-            return _chat_template_source(owner.tokenizer, chosen, tools)
         named = known if isinstance(known, Mapping) else {"default": known}
         source = named.get("default") if chosen is None else named.get(chosen, chosen)
     else:

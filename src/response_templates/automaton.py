@@ -38,6 +38,8 @@ from . import program, syntax
 MAX_STATES = 2_000
 MAX_ENTRIES = 5_000
 MAX_KNOWN_CHARACTERS = 20_000
+JUMP = 8  # characters that are memoised together inside a delimiter
+MAX_JUMPS = 256  # such words that a state keeps
 LOOPS_BEFORE_SKIP = 6  # turns of a state to itself before a search for its way out is compiled
 
 Find: TypeAlias = "Callable[[str, int], re.Match[str] | regex.Match[str] | None]"
@@ -93,6 +95,7 @@ class _State:
     seen: frozenset[int]
     idle: bool  # nothing but the threads that start here: no text is held
     moves: dict[int, _Move] = field(default_factory=dict)
+    jumps: dict[str, _Jump] = field(default_factory=dict)
     loops: int = 0  # how often a character led back to this very state
     skip: Find | None = None  # finds the next character that leads away (or, in an idle state, that begins a match)
     ending: tuple[int, ...] = ()  # threads that at each turn are new, and wait with an end that is here
@@ -110,6 +113,15 @@ class _Move:
     groups: tuple[int, ...] | None  # the old group; `BEFORE`: the threads that started there; None: as before
     ends: tuple[int, ...] | None  # for each thread the old one whose end it keeps, -1: here, -2: none; None: as before
     accepts: tuple[_Accept, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Jump:
+    """Several transitions in one: what the next `length` characters lead to. No match is among them."""
+
+    length: int
+    state: _State
+    groups: tuple[int, ...] | None  # as in `_Move`; `-1 - n`: the threads that started `n` characters on
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,10 +357,31 @@ class Machine:
             self._note_loop(state, move, number)
         return move
 
+    def jump(self, state: _State, word: str) -> _Jump:
+        """As many transitions on `word` as nothing comes of but threads; memoised."""
+        now, length = state, 0
+        groups: list[int] = list(range(state.groups))
+        for length, char in enumerate(word):
+            move = self.move(now, char)
+            if move.accepts or move.ends is not None:
+                break
+            if move.groups is not None:
+                groups = [-1 - length if group == BEFORE else groups[group] for group in move.groups]
+            now = move.state
+            if now.skip is not None or not now.threads:
+                length += 1
+                break
+        else:
+            length = len(word)
+        same = groups == list(range(state.groups))
+        jump = state.jumps[word] = _Jump(length, now, None if same else tuple(groups))
+        return jump
+
     def _forget(self, current: _State) -> None:
         """Too many states: drop the memo. Streams keep the state that they are in; it is only no longer shared."""
         for state in self._states.values():
             state.moves.clear()
+            state.jumps.clear()
         self._states.clear()
         self._entries.clear()
         current.moves.clear()
@@ -691,6 +724,12 @@ class Search:
                     at = stop
                     if at == size:
                         break
+            if state.skip is None or state.idle:
+                jump = self._jump(state, text[at : at + JUMP], base + at)
+                if jump is not None:
+                    at += jump.length
+                    state = jump.state
+                    continue
             move = state.moves.get(vectors.get(text[at], -1))
             if move is None or move.state is state:
                 before = machine.work
@@ -707,6 +746,23 @@ class Search:
         if machine.width:
             self._context = (self._context + text[max(offset, at - machine.width) : at])[-machine.width :]
         return at
+
+    def _jump(self, state: _State, word: str, position: int) -> _Jump | None:
+        """Take several characters at once, where that is possible."""
+        jump = state.jumps.get(word)
+        if jump is None:
+            if len(state.jumps) >= MAX_JUMPS:
+                return None
+            before = self._machine.work
+            jump = self._machine.jump(state, word)
+            self._budget.spend(self._machine.work - before)
+        if not jump.length:
+            return None
+        self.steps += jump.length
+        if jump.groups is not None:
+            starts = self._starts
+            self._starts = [starts[group] if group >= 0 else position - 1 - group for group in jump.groups]
+        return jump
 
     def _idle(self, text: str, offset: int, stop: int, base: int) -> _State:
         """Text went by in which nothing begins, up to `stop`."""

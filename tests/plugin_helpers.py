@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizer, PreTrainedTokenizerFast, ProcessorMixin
 
 TEMPLATE: dict[str, Any] = {
@@ -95,13 +95,15 @@ class LetterTokenizer(PreTrainedTokenizer):
         return (str(path),)
 
 
-def letter_level(folder: Path, **options: Any) -> LetterTokenizer:
-    """A slow tokenizer whose vocabulary file is in `folder`."""
+def letter_level(folder: Path, *, special: bool = True, **options: Any) -> LetterTokenizer:
+    """A slow tokenizer whose vocabulary file is in `folder`; its markers are `special` tokens, or plain ones."""
     letters = ["<unk>", "<pad>", *map(chr, range(32, 127)), "\n"]
     path = folder / "letters.json"
     path.write_text(json.dumps({letter: number for number, letter in enumerate(letters)}), encoding="utf-8")
-    extra = [token for token in SPECIAL if token not in ("<pad>", "<|im_end|>")]
-    return LetterTokenizer(str(path), additional_special_tokens=extra, **options)
+    tokenizer = LetterTokenizer(str(path), **options)
+    # not as additional special tokens: transformers 4 can't read what 5 writes for these
+    tokenizer.add_tokens([AddedToken(token, special=special, normalized=False) for token in SPECIAL])
+    return tokenizer
 
 
 class TinyProcessor(ProcessorMixin):

@@ -417,6 +417,25 @@ def test_the_end_of_a_prefix_gives_what_the_whole_gives(anchor: dict[str, Any], 
         assert tokenizer.parse_response("", template, prefix=encoded) == expected
 
 
+def test_where_matches_overlap_the_first_of_them_counts() -> None:
+    tokenizer = byte_level()
+    template = {"start_anchor": "aa", "fields": {"content": {}}}
+    for length in range(190, 200):  # the last match in a window depends on where the window begins
+        prefix = ids(tokenizer, "a" * length + "b")
+        assert len(prefix) == length + 1
+        expected = "ab" if length % 2 else "b"
+        assert tokenizer.parse_response("", template, prefix=prefix) == {"content": expected}
+
+
+def test_a_run_of_byte_tokens_is_not_cut() -> None:
+    tokenizer = byte_fallback()
+    template = {"start_anchor": "é", "fields": {"content": {}}}
+    for tail in ("x", "xy", "xyz"):  # one of them makes the window begin with a whole character
+        prefix = [0xFF, *("東" * 100 + "é").encode(), *ids(tokenizer, tail)]  # the byte tokens' ids are the bytes
+        message = tokenizer.parse_response("", template, prefix=prefix)
+        assert message == {"content": "\ufffd" * 303 + tail}  # the run is no UTF-8, because of its first byte
+
+
 # --- processors ----------------------------------------------------------------------------------------------------
 
 

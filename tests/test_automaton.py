@@ -8,8 +8,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from response_templates import automaton, syntax
-from response_templates.automaton import Machine, Match, Search
+from response_templates.automaton import Machine
 from response_templates.captures import Tracker
+from response_templates.search import Match, Search
 from response_templates.syntax import Unsupported
 
 FLAGS = regex.DOTALL | regex.VERSION0

@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 from response_templates import ResponseParser, automaton, syntax
-from response_templates.automaton import Machine, Search
+from response_templates.automaton import Machine
 from response_templates.buffer import TextBuffer
 from response_templates.captures import Tracker
 from response_templates.content.strings import StringTracker
 from response_templates.delimiters import WatchList
+from response_templates.search import Search
 
 ANCHOR = "<|assistant|>"
 CALL = {"type": "function", "function": "{content}"}

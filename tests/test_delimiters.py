@@ -7,8 +7,8 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from response_templates.automaton import Match
 from response_templates.delimiters import Delimiter, WatchList, delimiters_of, last_match
+from response_templates.search import Match
 from response_templates.template import Field
 from strategies import LITERALS, splits
 

@@ -31,6 +31,7 @@ from response_templates import (
     load_template,
     patterns,
     plan,
+    search,
 )
 from response_templates.content import ContentError, ContentParser, compile_content
 
@@ -53,7 +54,7 @@ class _Counted:
     @contextmanager
     def watching(self) -> Iterator[None]:
         with pytest.MonkeyPatch.context() as patch:
-            for owner in (automaton.Search, delimiters._LiteralSearch, delimiters._GuardedSearch):
+            for owner in (search.Search, delimiters._LiteralSearch, delimiters._GuardedSearch):
                 self._wrap(patch, owner, "feed", lambda result, arguments: result - _offset(arguments))
             for name in ("take", "peek", "text"):
                 self._wrap(patch, buffer.TextBuffer, name, lambda result, _: len(result))

@@ -26,14 +26,14 @@ Bound
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import regex
 
 from . import program, syntax
+from .skips import Find, difference_search, first_search
 
 MAX_STATES = 2_000
 MAX_ENTRIES = 5_000
@@ -42,7 +42,6 @@ JUMP = 8  # characters that are memoised together inside a delimiter
 MAX_JUMPS = 256  # such words that a state keeps
 LOOPS_BEFORE_SKIP = 6  # turns of a state to itself before a search for its way out is compiled
 
-Find: TypeAlias = "Callable[[str, int], re.Match[str] | regex.Match[str] | None]"
 
 # A condition of a thread: a lookahead that is still open. Sub-threads are unordered: any of them will do.
 SubThread: TypeAlias = "tuple[int, frozenset[Condition]]"
@@ -61,7 +60,7 @@ NO_CONDITIONS: frozenset[Condition] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class _Thread:
+class Thread:
     """`group` counts the different starts among a state's threads, the earliest first."""
 
     group: int
@@ -75,8 +74,8 @@ BEFORE = -2  # a start: where the state before was
 
 
 @dataclass(frozen=True, slots=True)
-class _Accept:
-    """A match: of the threads of `group` (of the state before, see `_Move`; `HERE`: begun here). `waiting`: the thread
+class Accept:
+    """A match: of the threads of `group` (of the state before, see `Move`; `HERE`: begun here). `waiting`: the thread
     before that had its end already and only now had its conditions met (-1: it ends here)."""
 
     group: int
@@ -85,17 +84,17 @@ class _Accept:
 
 
 @dataclass(slots=True, eq=False)
-class _State:
+class State:
     """`threads` in order of preference. `matched`: a match is recorded, so that no new threads are started."""
 
-    threads: tuple[_Thread, ...]
+    threads: tuple[Thread, ...]
     groups: int  # with a start of their own; the threads that start here are one more
     matched: bool
     watching: frozenset[int]
     seen: frozenset[int]
     idle: bool  # nothing but the threads that start here: no text is held
-    moves: dict[int, _Move] = field(default_factory=dict)
-    jumps: dict[str, _Jump] = field(default_factory=dict)
+    moves: dict[int, Move] = field(default_factory=dict)
+    jumps: dict[str, Jump] = field(default_factory=dict)
     loops: int = 0  # how often a character led back to this very state
     skip: Find | None = None  # finds the next character that leads away (or, in an idle state, that begins a match)
     ending: tuple[int, ...] = ()  # threads that at each turn are new, and wait with an end that is here
@@ -106,31 +105,22 @@ class _State:
 
 
 @dataclass(slots=True)
-class _Move:
+class Move:
     """A transition: where each group (and each waiting thread's end) of the new state comes from."""
 
-    state: _State
+    state: State
     groups: tuple[int, ...] | None  # the old group; `BEFORE`: the threads that started there; None: as before
     ends: tuple[int, ...] | None  # for each thread the old one whose end it keeps, -1: here, -2: none; None: as before
-    accepts: tuple[_Accept, ...]
+    accepts: tuple[Accept, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Jump:
+class Jump:
     """Several transitions in one: what the next `length` characters lead to. No match is among them."""
 
     length: int
-    state: _State
-    groups: tuple[int, ...] | None  # as in `_Move`; `-1 - n`: the threads that started `n` characters on
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """A match: `pattern` is the number of the pattern; `start` and `end` are positions in the text."""
-
-    pattern: int
-    start: int
-    end: int
+    state: State
+    groups: tuple[int, ...] | None  # as in `Move`; `-1 - n`: the threads that started `n` characters on
 
 
 class Machine:
@@ -153,12 +143,12 @@ class Machine:
         self._vectors: dict[str, int] = {}  # character → number of its class
         self._classes: dict[tuple[bool, ...], int] = {}
         self.class_list: list[tuple[bool, ...]] = []  # for each class, which predicates hold
-        self._states: dict[_StateKey, _State] = {}
+        self._states: dict[_StateKey, State] = {}
         self._looks: dict[
             tuple[frozenset[Condition], frozenset[int], int], tuple[frozenset[Condition] | None, frozenset[int]]
         ] = {}
-        self._entries: dict[tuple[str, frozenset[int]], tuple[_State, tuple[_Accept, ...]]] = {}
-        self.plain = _first_search(patterns)  # finds a character that a match can begin with; None: that isn't known
+        self._entries: dict[tuple[str, frozenset[int]], tuple[State, tuple[Accept, ...]]] = {}
+        self.plain = first_search(patterns)  # finds a character that a match can begin with; None: that isn't known
 
     # -- characters ----------------------------------------------------------------------------------------------
 
@@ -327,7 +317,7 @@ class Machine:
             watching, seen = self.watch_step(watching, self.class_list[self.number(char)])
         return watching, seen
 
-    def enter(self, context: str, blocked: frozenset[int] = frozenset()) -> tuple[_State, tuple[_Accept, ...]]:
+    def enter(self, context: str, blocked: frozenset[int] = frozenset()) -> tuple[State, tuple[Accept, ...]]:
         """The state in which a search begins.
 
         Args:
@@ -344,7 +334,7 @@ class Machine:
             entry = self._entries[key] = (building.state(bool(building.accepts)), tuple(building.accepts))
         return entry
 
-    def move(self, state: _State, char: str) -> _Move:
+    def move(self, state: State, char: str) -> Move:
         """The transition of `state` on `char`, memoised."""
         number = self.number(char)
         move = state.moves.get(number)
@@ -357,7 +347,7 @@ class Machine:
             self._note_loop(state, move, number)
         return move
 
-    def jump(self, state: _State, word: str) -> _Jump:
+    def jump(self, state: State, word: str) -> Jump:
         """As many transitions on `word` as nothing comes of but threads; memoised."""
         now, length = state, 0
         groups: list[int] = list(range(state.groups))
@@ -374,10 +364,10 @@ class Machine:
         else:
             length = len(word)
         same = groups == list(range(state.groups))
-        jump = state.jumps[word] = _Jump(length, now, None if same else tuple(groups))
+        jump = state.jumps[word] = Jump(length, now, None if same else tuple(groups))
         return jump
 
-    def _forget(self, current: _State) -> None:
+    def _forget(self, current: State) -> None:
         """Too many states: drop the memo. Streams keep the state that they are in; it is only no longer shared."""
         for state in self._states.values():
             state.moves.clear()
@@ -386,7 +376,7 @@ class Machine:
         self._entries.clear()
         current.moves.clear()
 
-    def _make_move(self, state: _State, vector: tuple[bool, ...]) -> _Move:
+    def _make_move(self, state: State, vector: tuple[bool, ...]) -> Move:
         watching, seen = self.watch_step(state.watching, vector)
         building = _Building(self, watching, seen)
         for index, thread in enumerate(state.threads):
@@ -402,9 +392,9 @@ class Machine:
         ends: tuple[int, ...] | None = tuple(building.end_origins)
         if all(end in (-2, index) for index, end in enumerate(building.end_origins)):
             ends = None
-        return _Move(new, groups, ends, tuple(building.accepts))
+        return Move(new, groups, ends, tuple(building.accepts))
 
-    def intern(self, state: _State) -> _State:
+    def intern(self, state: State) -> State:
         """The one object for states that are alike."""
         key = (state.threads, state.groups, state.matched, state.watching, state.seen)
         known = self._states.get(key)
@@ -416,7 +406,7 @@ class Machine:
 
     # -- skipping: where a state turns to itself, C finds the next character that leads away -----------------------
 
-    def _note_loop(self, state: _State, move: _Move, number: int) -> None:
+    def _note_loop(self, state: State, move: Move, number: int) -> None:
         state.loops += 1
         ends = move.ends or ()
         if state.loops == LOOPS_BEFORE_SKIP and all(end in (-2, -1, index) for index, end in enumerate(ends)):
@@ -472,87 +462,7 @@ class Machine:
         return found
 
 
-_StateKey: TypeAlias = "tuple[tuple[_Thread, ...], int, bool, frozenset[int], frozenset[int]]"
-
-
-def _first_search(patterns: Sequence[syntax.Node]) -> Find | None:
-    """A search for the next place where a match can begin; None: that may be anywhere."""
-    texts = [syntax.beginnings(pattern, 2) for pattern in patterns]
-    if texts and None not in texts:
-        return beginning_search(frozenset().union(*(each for each in texts if each)))
-    sources: set[str] = set()
-    for pattern in patterns:
-        first = syntax.first_chars(pattern)
-        if first is None:
-            return None
-        sources |= first
-    return difference_search((source, False) for source in sources) if sources else None
-
-
-def beginning_search(texts: frozenset[str]) -> Find:
-    """A search for any of `texts` (of one or two characters), or for the first character of one at the very end."""
-    seconds: dict[str, set[str]] = {}
-    for text in texts:
-        seconds.setdefault(text[0], set()).add(text[1:])
-    parts = []
-    for first, after in sorted(seconds.items()):
-        known = "[" + re.escape("".join(sorted(after))) + "]" if "" not in after else ""
-        parts.append(re.escape(first) + (f"(?:{known}|\\Z)" if known else ""))
-    find: Find = re.compile("|".join(parts), re.DOTALL).search
-    return find
-
-
-def difference_search(asked: Iterable[tuple[str, bool]]) -> Find | None:
-    """A search for the next character on which one of the predicates is not what it is here.
-
-    Args:
-        asked: sources of predicates, and what each says here.
-    """
-    parts = []
-    inside = []  # what fits into one bracketed class, which is much faster to search for than alternatives
-    for source, holds in sorted(asked):
-        if source == syntax.ANY.source:
-            if holds:
-                continue  # it holds for every character
-            return None
-        body = _class_body(source, holds)
-        if body is not None:
-            inside.append(body)
-        else:
-            parts.append(f"(?!{source})(?s:.)" if holds else source)
-    if inside:
-        parts.append("[" + "".join(inside) + "]")
-    if not parts:
-        return _never
-    literal = (
-        inside
-        and len(parts) == 1
-        and all(len(body) == 1 or (body[0] == "\\" and not body[1].isalnum()) for body in inside)
-    )
-    if literal:  # `re` means the same by these, and is quicker to start
-        quick: Find = re.compile(parts[0], re.DOTALL).search
-        return quick
-    find: Find = regex.compile("|".join(f"(?:{part})" for part in parts), regex.DOTALL).search
-    return find
-
-
-def _class_body(source: str, holds: bool) -> str | None:
-    """What to write into a bracketed class for the characters on which `source` differs from `holds`; None: can't."""
-    if source.startswith("["):
-        negated = source.startswith("[^")
-        if negated != holds or "[:" in source:
-            return None
-        body = source[2:-1] if negated else source[1:-1]
-        return None if body[:1] in ("]", "^") or body[-1:] == "-" or "&&" in body or "--" in body else body
-    if holds:
-        return None
-    if len(source) == 1 or (len(source) == 2 and source[0] == "\\"):
-        return source if source not in ("-", "^", "]", "[", "&", "~", "|") else "\\" + source
-    return None
-
-
-def _never(text: str, begin: int = 0) -> None:
-    return None
+_StateKey: TypeAlias = "tuple[tuple[Thread, ...], int, bool, frozenset[int], frozenset[int]]"
 
 
 class _Building:
@@ -562,8 +472,8 @@ class _Building:
         self.machine = machine
         self.watching = watching
         self.seen = seen
-        self.threads: list[_Thread] = []
-        self.accepts: list[_Accept] = []
+        self.threads: list[Thread] = []
+        self.accepts: list[Accept] = []
         self.group_origins: list[int] = []
         self.end_origins: list[int] = []
         self.cut_group: int | None = None
@@ -571,7 +481,7 @@ class _Building:
         self._done: set[int] = set()  # patterns of the current group that have matched: what follows is less preferred
         self._origin: int | None = None
 
-    def follow(self, index: int, thread: _Thread, origin: int, vector: tuple[bool, ...]) -> None:
+    def follow(self, index: int, thread: Thread, origin: int, vector: tuple[bool, ...]) -> None:
         """What `thread` (number `index` of the state before, its group `origin`) becomes on a character."""
         machine = self.machine
         step = machine.program[thread.at]
@@ -595,10 +505,10 @@ class _Building:
             if pattern not in blocked:
                 self._spread(HERE, pattern, start, NO_CONDITIONS, -1)
 
-    def state(self, matched: bool) -> _State:
+    def state(self, matched: bool) -> State:
         groups = sum(origin != HERE for origin in self.group_origins)
         idle = self.group_origins == [HERE] and not matched
-        state = _State(tuple(self.threads), groups, matched, self.watching, self.seen, idle)
+        state = State(tuple(self.threads), groups, matched, self.watching, self.seen, idle)
         return self.machine.intern(state)
 
     def _begin_group(self, origin: int) -> None:
@@ -612,226 +522,11 @@ class _Building:
         for where, open_conditions, _ in machine.closure(at, conditions, (), self.seen, self._known[pattern]):
             is_end = isinstance(machine.program[where], program.Match)
             if is_end and not open_conditions:
-                self.accepts.append(_Accept(group, pattern, waiting))
+                self.accepts.append(Accept(group, pattern, waiting))
                 self._done.add(pattern)
                 return True
             if not self.group_origins or self.group_origins[-1] != group:
                 self.group_origins.append(group)
-            self.threads.append(_Thread(len(self.group_origins) - 1, pattern, where, open_conditions))
+            self.threads.append(Thread(len(self.group_origins) - 1, pattern, where, open_conditions))
             self.end_origins.append(waiting if is_end else -2)
         return False
-
-
-# --- what a stream may cost -------------------------------------------------------------------------------------
-
-WORK_TO_BEGIN_WITH = 500_000  # threads that a stream may follow; about a second
-WORK_PER_CHARACTER = 64  # and more for each character; the registry's templates need less than 40 at the very worst
-
-
-class Budget:
-    """What the searches of one stream may spend on transitions that are not known yet.
-
-    No template in use comes near it. It is there for templates that were made to be slow: with thousands of threads
-    that no memo helps.
-    """
-
-    __slots__ = ("left",)
-
-    def __init__(self) -> None:
-        self.left = WORK_TO_BEGIN_WITH
-
-    def spend(self, work: int) -> None:
-        """Spend `work`.
-
-        Raises:
-            TimeoutError: there is not so much left.
-        """
-        self.left -= work
-        if self.left < 0:
-            raise TimeoutError("the delimiter patterns are too costly for this text")
-
-
-# --- a search in one stream -------------------------------------------------------------------------------------
-
-
-class Search:
-    """One search for the patterns of a machine, from one place of a stream on. Fed with text; says when it is settled.
-
-    Positions are in the text that is fed, counted from `begin`.
-    """
-
-    __slots__ = (
-        "_budget",
-        "_context",
-        "_ends",
-        "_machine",
-        "_match_start",
-        "_matches",
-        "_starts",
-        "_state",
-        "position",
-        "steps",
-    )
-
-    def __init__(
-        self,
-        machine: Machine,
-        begin: int,
-        context: str = "",
-        blocked: frozenset[int] = frozenset(),
-        budget: Budget | None = None,
-    ) -> None:
-        self._machine = machine
-        self._budget = Budget() if budget is None else budget
-        self._context = context  # the last characters before what is fed next; kept only where a lookbehind asks
-        self._state, accepts = machine.enter(context, blocked)
-        self.position = begin
-        self.steps = 0  # characters looked at one by one: what a complexity test counts
-        self._starts: list[int] = []  # of each group of threads but the one that starts here
-        self._ends = [begin] * len(self._state.threads)
-        self._match_start = -1
-        self._matches: dict[int, int] = {}  # pattern → end
-        if accepts:
-            self._record(accepts, [], [])
-
-    @property
-    def held_from(self) -> int:
-        """The position from which on text may still be part of a match; all before is free."""
-        if self._matches:
-            return min([self._match_start, *self._starts])
-        return self._starts[0] if self._starts else self.position
-
-    def feed(self, text: str, offset: int = 0) -> int:
-        """Read on in `text` from `offset`; returns where it stopped: behind it, or before that once it is settled.
-
-        Raises:
-            TimeoutError: the budget is spent.
-        """
-        machine = self._machine
-        self._budget.left += WORK_PER_CHARACTER * (len(text) - offset)
-        vectors = machine._vectors
-        state, at, size = self._state, offset, len(text)
-        base = self.position - offset
-        while at < size and not (state.matched and not state.threads):
-            if state.skip is not None:
-                found = state.skip(text, at)
-                stop = size if found is None else found.start()
-                if stop > at:
-                    if state.idle:
-                        state = self._idle(text, offset, stop, base)
-                    for thread in state.ending:
-                        self._ends[thread] = base + stop
-                    at = stop
-                    if at == size:
-                        break
-            if state.skip is None or state.idle:
-                jump = self._jump(state, text[at : at + JUMP], base + at)
-                if jump is not None:
-                    at += jump.length
-                    state = jump.state
-                    continue
-            move = state.moves.get(vectors.get(text[at], -1))
-            if move is None or move.state is state:
-                before = machine.work
-                move = machine.move(state, text[at])
-                if machine.work > before:
-                    self._budget.spend(machine.work - before)
-            at += 1
-            self.steps += 1
-            if move.groups is not None or move.ends is not None or move.accepts:
-                self._apply(move, base + at)
-            state = move.state
-        self._state = state
-        self.position = base + at
-        if machine.width:
-            self._context = (self._context + text[max(offset, at - machine.width) : at])[-machine.width :]
-        return at
-
-    def _jump(self, state: _State, word: str, position: int) -> _Jump | None:
-        """Take several characters at once, where that is possible."""
-        jump = state.jumps.get(word)
-        if jump is None:
-            if len(state.jumps) >= MAX_JUMPS:
-                return None
-            before = self._machine.work
-            jump = self._machine.jump(state, word)
-            self._budget.spend(self._machine.work - before)
-        if not jump.length:
-            return None
-        self.steps += jump.length
-        if jump.groups is not None:
-            starts = self._starts
-            self._starts = [starts[group] if group >= 0 else position - 1 - group for group in jump.groups]
-        return jump
-
-    def _idle(self, text: str, offset: int, stop: int, base: int) -> _State:
-        """Text went by in which nothing begins, up to `stop`."""
-        width = self._machine.width
-        context = ""
-        if width:
-            context = text[max(offset, stop - width) : stop]
-            if len(context) < width:
-                context = (self._context + context)[-width:]
-        state = self._machine.enter(context)[0]
-        self._starts = []
-        self._ends = [base + stop] * len(state.threads)
-        return state
-
-    def skip(self, count: int, context: str = "") -> None:
-        """`count` characters went by, ending in `context`, in which no match can begin, while none had begun."""
-        self.position += count
-        self._context = context
-        self._state = self._machine.enter(context)[0]
-        self._starts = []
-        self._ends = [self.position] * len(self._state.threads)
-
-    def _apply(self, move: _Move, position: int) -> None:
-        starts, ends = self._starts, self._ends
-        if move.groups is not None:
-            self._starts = [position - 1 if group == BEFORE else starts[group] for group in move.groups]
-        if move.ends is not None:
-            self._ends = [position if end < 0 else ends[end] for end in move.ends]
-        if move.accepts:
-            self.position = position
-            self._record(move.accepts, starts, ends)
-
-    def _record(self, accepts: tuple[_Accept, ...], starts: list[int], ends: list[int]) -> None:
-        for accept in accepts:
-            start = starts[accept.group] if accept.group >= 0 else self.position - (accept.group == BEFORE)
-            if start != self._match_start:  # an earlier start than what was recorded: that one has lost
-                self._match_start = start
-                self._matches = {}
-            self._matches[accept.pattern] = self.position if accept.waiting < 0 else ends[accept.waiting]
-
-    def settled(self) -> Match | None:
-        """The match, once no further text can change it."""
-        return self._best() if self._state.settled else None
-
-    def finish(self) -> Match | None:
-        """The match if the text ends here, or None."""
-        decided: set[int] = set()
-        group, start = -1, 0
-        for index, thread in enumerate(self._state.threads):
-            if thread.group != group:
-                if decided:
-                    break
-                group = thread.group
-                start = self._starts[group] if group < len(self._starts) else self.position
-                if self._matches and start > self._match_start:
-                    break
-            if thread.pattern in decided:
-                continue
-            if isinstance(self._machine.program[thread.at], program.Match) and self._machine.holds_at_end(
-                thread.conditions
-            ):
-                decided.add(thread.pattern)
-                if start != self._match_start:
-                    self._match_start, self._matches = start, {}
-                self._matches[thread.pattern] = self._ends[index]
-        return self._best()
-
-    def _best(self) -> Match | None:
-        if not self._matches:
-            return None
-        pattern = min(self._matches, key=lambda number: (-self._matches[number], number))
-        return Match(pattern, self._match_start, self._matches[pattern])

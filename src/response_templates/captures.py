@@ -1,6 +1,6 @@
 """What the named groups of a settled match hold.
 
-A search (see `automaton`) knows where a match begins and ends, not which way its pattern went. This follows the one
+A search (see `search`) knows where a match begins and ends, not which way its pattern went. This follows the one
 pattern once more over the text of the match, anchored at its start, noting for each character from which thread each
 thread came and what it saved; the winner's way is then read backwards. As `regex` does, it takes the way that the
 pattern prefers among those that end where the match ends.
@@ -14,7 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from . import automaton, program
-from .automaton import NO_CONDITIONS, Condition, Find, Machine, Match
+from .automaton import NO_CONDITIONS, Condition, Machine
+from .search import Match
+from .skips import Find
 
 
 @dataclass(slots=True, eq=False)

@@ -22,9 +22,9 @@ from typing import Literal, Protocol, TypeAlias
 
 import regex
 
-from . import automaton, patterns, syntax
-from .automaton import Budget, Match
+from . import automaton, patterns, search, skips, syntax
 from .captures import Tracker
+from .search import Budget, Match
 from .syntax import Unsupported
 from .template import Field
 
@@ -173,7 +173,7 @@ class _Literals:
 
 
 def _plain(literals: list[str]) -> Plain:
-    return automaton.beginning_search(frozenset(each[:2] for each in literals)) if literals else _never
+    return skips.beginning_search(frozenset(each[:2] for each in literals)) if literals else _never
 
 
 def _never(text: str, begin: int = 0) -> None:
@@ -288,7 +288,7 @@ class _Patterns:
         self._trackers = [Tracker(self._machine, number) for number in range(len(trees))]
 
     def begin(self, position: int, context: str, blocked: frozenset[int], budget: Budget) -> Search:
-        return automaton.Search(self._machine, position, context, blocked, budget)
+        return search.Search(self._machine, position, context, blocked, budget)
 
     def groups(self, match: Match, text: str, offset: int, context: str, at_end: bool) -> dict[str, str | None]:
         return self._trackers[match.pattern].groups(match, text, offset, context, at_end)

@@ -25,13 +25,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, overload
 
 from . import patterns
-from .automaton import Budget, Match
 from .buffer import TextBuffer
 from .content import ContentError, StringTracker
 from .delimiters import NoSearch, Search, WatchList
 from .errors import InputTypeError, ParseError, ParserFinalizedError, PrefixRequiredError, TemplateError
 from .plan import FieldPlan, Plan, plan_for
 from .repair import load_library, repaired_json
+from .search import Budget, Match
 from .shaping import CALLS_FIELD
 from .template import ResponseTemplate, load_template, thaw
 from .tools import ToolTypes

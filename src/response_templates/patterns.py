@@ -13,8 +13,9 @@ from functools import lru_cache
 import regex
 
 from . import syntax
-from .automaton import Machine, Match, Search
+from .automaton import Machine
 from .captures import Tracker
+from .search import Match, Search
 from .syntax import Unsupported
 
 REGEX_SECONDS = 1.0  # what one search by `regex` may take, for a pattern that the machine cannot follow

@@ -109,7 +109,7 @@ def harmony_tokens(text: str) -> tuple[list[int], list[str]]:
     """The tokens of `text`, and the piece of text that each is. Only where every token is whole characters."""
     encoding = harmony_encoding()
     ids = encoding.encode(text, allowed_special="all")
-    pieces = [encoding.decode_bytes([token]).decode("utf-8", "surrogateescape") for token in ids]
+    pieces = [encoding.decode([token]) for token in ids]
     if "".join(pieces) != text:
         raise ValueError("a token of this text is not whole characters")
     return ids, pieces

@@ -1,8 +1,8 @@
 """Timing: cases taken in turn, in one process, and what comes of it as medians with their spread.
 
 Invariant: all cases of a group are timed in the same rounds, one after the other, so that a busy moment of the machine
-hits them alike; only ratios within a group mean anything. What is timed is the process's own CPU time, which other
-processes disturb less; for other processes (imports) it is the clock on the wall.
+hits them alike; only ratios within a group mean anything. What is timed is CPU time, which other processes disturb less
+than the clock on the wall.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def write(name: str, rows: list[dict[str, Any]], folder: Path, **facts: Any) -> 
     result = {"benchmark": name, "machine": machine(), **facts, "rows": rows}
     text = json.dumps(result, indent=1, ensure_ascii=False)
     (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
-    for row in rows:
+    for row in rows if facts.get("complete", True) else ():
         print("  ".join(f"{key}={value}" for key, value in row.items()))
 
 

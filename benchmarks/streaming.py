@@ -47,7 +47,7 @@ FULL = (
     Setting("text without <", 10_000, 4, 41, True),
 )
 QUICK = (Setting("message", 600, 4, 2, True), Setting("text", 300, 1, 2, True))
-ENOUGH = 10_000  # characters parsed in one timed run: a shorter message is streamed several times over
+ENOUGH = 50_000  # characters parsed in one timed run: a shorter message is streamed several times over
 NATIVE_ONCE = Setting("message", 1_000_000, 4, 1, True)
 
 
@@ -63,6 +63,7 @@ def main() -> None:
         for shape in shapes.SHAPES:
             for which in TEMPLATES:
                 rows += group(shape, which, NATIVE_ONCE, only="native")
+        measure.write("streaming", rows, arguments.results, complete=False)
     rows += harmony(QUICK[:1] if arguments.quick else FULL[1:2])
     measure.write("streaming", rows, arguments.results, complete=True)
 
@@ -129,7 +130,8 @@ def harmony(settings: tuple[Setting, ...]) -> Iterator[dict[str, Any]]:
         return
     shape = next(shape for shape in shapes.SHAPES if shape.name == "gpt-oss")
     for setting in settings:
-        ids, pieces = engines.harmony_tokens(shape.message(setting.size))
+        text = shape.message(setting.size).replace("ã", "a")  # a token may be half of what is not ASCII
+        ids, pieces = engines.harmony_tokens(text)
 
         def run_harmony(ids: list[int] = ids) -> None:
             engines.feed_all(engines.Harmony().feed, ids)

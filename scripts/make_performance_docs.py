@@ -129,6 +129,7 @@ def small_chunks() -> str:
         for which in TEMPLATES:
             text = {"shape": shape, "template": which, "kind": "text", "chunk": 4, "size": 10_000}
             tame = {**text, "kind": "text without <"}
+            tame_ours, tame_floor = cost(rows, **tame, engine="ours"), cost(rows, **tame, engine="floor")
             single = {"shape": shape, "template": which, "kind": "message", "chunk": 1, "size": 10_000}
             four = {**single, "chunk": 4}
             floor = cost(rows, **text, engine="floor")
@@ -140,14 +141,15 @@ def small_chunks() -> str:
                     f"{shape}, {which}",
                     number(ours),
                     times(ratio(ours, floor)),
+                    times(ratio(tame_ours, tame_floor)),
                     number(one),
                     times(ratio(one, cost(rows, **four, engine="ours"))),
                     number(native_one),
                     times(ratio(native_one, one)),
                 ]
             )
-    head = ["10 KB", "text only, µs a chunk", "over the floor", "1 character, µs a call", "over chunks of 4"]
-    return table([*head, "native, 1 character", "native/ours"], lines)
+    head = ["10 KB", "text only, µs a chunk", "over the floor", "over the floor without `<`", "1 character, µs a call"]
+    return table([*head, "over chunks of 4", "native, 1 character", "native/ours"], lines)
 
 
 def harmony() -> str:
@@ -365,6 +367,11 @@ def goals() -> str:
 
     found = [
         Goal("text regions over the floor, ≤ 2", *over(max, of(*text, "ours"), of(*text, "floor")), at_most(2)),
+        Goal(
+            "text regions without a `<` over the floor, ≤ 2",
+            *over(max, of("text without <", 4, 10_000, "ours"), of("text without <", 4, 10_000, "floor")),
+            at_most(2),
+        ),
         Goal("message over the floor, ≤ 4", *over(max, of(*short, "ours"), of(*short, "floor")), at_most(4)),
         Goal("native over ours, 10 KB, ≥ 5", *over(min, of(*short, "native"), of(*short, "ours")), at_least(5)),
         Goal(
@@ -411,7 +418,6 @@ def _other_goals() -> list[Goal]:
     by_length = {row["length"]: row["us"] for row in ids}
     starts = [row for row in made if row.get("kind") == "empty prefix" and row["engine"] == "ours"]
     statements = {row["statement"]: row["ms"] for row in load("import_time") if "ms" in row}
-    bare = statements.get("interpreter")
 
     def import_cost(statement: str, over: str) -> float | None:
         return statements[statement] - statements[over] if statement in statements and over in statements else None
@@ -440,10 +446,16 @@ def _other_goals() -> list[Goal]:
             *extreme(max, ((row["bytes"], f"{row['shape']}, {row['template']}, {row['fed']} fed") for row in memory)),
             at_most(2048),
         ),
-        Goal("hostile text, growth at twice the length", *extreme(max, growths), at_most(2.6)),
+        Goal("hostile text, growth at twice the length, ≤ 3 (by time)", *extreme(max, growths), at_most(3)),
         Goal(
-            "`import response_templates` and the parser, ms over the interpreter, ≤ 60",
-            import_cost("… and the parser", "interpreter") if bare else None,
+            "`import response_templates`, ms over the interpreter, ≤ 60",
+            import_cost("import response_templates", "interpreter"),
+            "",
+            at_most(60),
+        ),
+        Goal(
+            "the same and the parser, ms over the interpreter, ≤ 60",
+            import_cost("… and the parser", "interpreter"),
             "",
             at_most(60),
         ),
@@ -458,7 +470,7 @@ def _other_goals() -> list[Goal]:
 
 # --- plots -------------------------------------------------------------------------------------------------------
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 420, 70, 190, 40, 50
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 820, 420, 70, 240, 40, 50
 
 
 @dataclass(frozen=True)
@@ -601,7 +613,7 @@ SECTIONS: dict[str, Callable[[], str]] = {
     "contents": contents,
     "hostile native": hostile_native,
 }
-_BLOCK = re.compile(r"(<!-- results: ([\w ]+) -->\n)(?:.*?\n)?(<!-- end -->)", re.DOTALL)
+_BLOCK = re.compile(r"(<!-- results: ([\w ]+) -->\n)(?:(?!<!-- end -->).)*(<!-- end -->)", re.DOTALL)
 
 
 def pages() -> dict[Path, str]:

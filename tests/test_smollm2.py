@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from materials import folder
 
 import response_templates
+from materials import folder
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("gguf")

@@ -17,6 +17,7 @@ pytest.importorskip("transformers")
 from transformers import PreTrainedTokenizerBase, ProcessorMixin
 
 import response_templates
+import response_templates.tokenizer as plugin
 from plugin_helpers import TEMPLATE, TinyProcessor, byte_level, letter_level
 
 OWNERS = (PreTrainedTokenizerBase, ProcessorMixin)
@@ -69,6 +70,16 @@ def test_installing_from_many_threads_installs_once() -> None:
         thread.join()
     response_templates.uninstall()
     assert state() == before
+
+
+def test_an_import_that_ends_after_uninstall_patches_nothing() -> None:
+    before = state()
+    response_templates.install()
+    response_templates.uninstall()
+    plugin._patch_processors(sys.modules["transformers.processing_utils"])
+    assert state() == before
+    response_templates.install()
+    assert isinstance(vars(PreTrainedTokenizerBase)["response_template"], property)
 
 
 def test_it_reaches_tokenizers_and_processors_that_exist_already(tmp_path: Path) -> None:

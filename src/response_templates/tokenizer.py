@@ -49,7 +49,8 @@ def install() -> None:
 
 def _patch_processors(module: Any) -> None:
     with _lock:
-        _patch(module.ProcessorMixin, _PROCESSOR)
+        if _originals:  # else `uninstall` came first: the import was under way, in another thread
+            _patch(module.ProcessorMixin, _PROCESSOR)
 
 
 def _patch(owner: type, makers: Mapping[str, Callable[[Any], Any]]) -> None:

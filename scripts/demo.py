@@ -12,6 +12,7 @@ canned: it comes out of `generate`. Bounds: `MAX_ROUNDS` turns of at most `--max
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import sys
 import zlib
@@ -104,7 +105,9 @@ def load(model: str, template: str | None) -> tuple[Any, Any]:
 
     response_templates.install()
     from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()
     try:
         tokenizer = AutoTokenizer.from_pretrained(model)
         weights = AutoModelForCausalLM.from_pretrained(model)
@@ -221,6 +224,11 @@ def chat(tokenizer: Any, model: Any, question: str, max_new_tokens: int, show: S
 # What is seen
 
 
+def _kind(event: Event) -> tuple[str, str, bool]:
+    """What neighbouring chunks are put on one line by."""
+    return event["type"], event["field"], event.get("dirty", False)
+
+
 class Screen:
     """Prints headings and text; in colour where rich is installed and the output is a terminal."""
 
@@ -247,10 +255,16 @@ class Screen:
         self.heading(f"Turn {number}: the message that parse_response made of it")
         self.text(json.dumps(turn.message, ensure_ascii=False, indent=2))
         self.heading(f"Turn {number}: the same as events, as they came, token by token")
-        for event in turn.events:
-            rest = {key: value for key, value in event.items() if key not in ("type", "field")}
-            line = f"{event['type']:<17} {event['field']:<18} {json.dumps(rest, ensure_ascii=False)}"
-            self.text(line if rest else line[: -len(" {}")].rstrip())
+        for (kind, field, dirty), group in itertools.groupby(turn.events, _kind):
+            events = list(group)
+            if kind == "region_chunk":
+                texts = " ".join(json.dumps(event["text"], ensure_ascii=False) for event in events)
+                self.text(f"{kind:<17} {field:<18} {len(events)} of them{', dirty' if dirty else ''}: {texts}")
+                continue
+            for event in events:
+                rest = {key: value for key, value in event.items() if key not in ("type", "field")}
+                shown = json.dumps(rest, ensure_ascii=False) if rest else ""
+                self.text(f"{kind:<17} {field:<18} {shown}".rstrip())
 
     def _print(self, text: str, style: str | None) -> None:
         if self._console is None:

@@ -43,7 +43,7 @@ TemplateSource: TypeAlias = "ResponseTemplate | Mapping[str, Any] | str"
 
 _ERRORS = ("strict", "recover", "repair")
 UNREAD: Any = object()
-LOOSE_PIECES = 32  # short strings that an open region keeps before they are joined
+LOOSE_PIECES = 16  # short strings that an open region keeps before they are joined
 _NO_GROUPS: Mapping[str, str] = {}
 
 
@@ -166,10 +166,10 @@ class ResponseParser:
         self._failure: ParseError | None = None
         self._finalized = False
         self._values: dict[str, Any] = {}
-        self._seen: set[str] = set()
+        self._seen: frozenset[str] = frozenset()
         self._malformed: list[dict[str, Any]] = []
         self._context = ""
-        self._blocked: set[tuple[str, str]] = set()
+        self._blocked: frozenset[tuple[str, str]] = frozenset()
         self._blocked_at = -1
         self._buffer = TextBuffer()
         self._region: _Region | None = None
@@ -179,7 +179,7 @@ class ResponseParser:
         self._fast_from = 0
         self._full = 0
         self._seconds = patterns.REGEX_SECONDS
-        self._endless: set[str] = set()
+        self._endless: frozenset[str] = frozenset()
         self._watch: WatchList = self._plan.outside
         self._budget = Budget()
         self._search: Search = self._watch.begin(0, "", frozenset(), self._budget)
@@ -362,9 +362,9 @@ class ResponseParser:
     def _begin_search(self, position: int, met: tuple[str, str], empty: bool) -> None:
         """An empty delimiter may not match again at its place, or the parser would stand still."""
         if not empty or position != self._blocked_at:
-            self._blocked = set()
+            self._blocked = frozenset()
         if empty:
-            self._blocked.add(met)
+            self._blocked |= {met}
             self._blocked_at = position
         self._search = self._watch.begin(position, self._context, self._blocked_in(self._watch), self._budget)
 
@@ -500,7 +500,7 @@ class ResponseParser:
         if strings.inside and strings.serial == withheld.string:
             # No later string with this terminator ends, either: read from inside the first one, each later terminator
             # was escaped, and behind it both readings agree. So nothing is read to the end again for the same reason.
-            self._endless.add(strings.closing)
+            self._endless |= {strings.closing}
             self._go_back(region, withheld, events)
             return True
         self._give_up(region, withheld, "", events)
@@ -588,7 +588,7 @@ class ResponseParser:
 
     def _accept(self, plan: FieldPlan, value: Any, events: list[Event]) -> None:
         events.append({"type": "region_close", "field": plan.name, "value": value})
-        self._seen.add(plan.name)
+        self._seen |= {plan.name}
         if plan.field.repeats:
             values = self._values.setdefault(plan.name, [])
             if plan.makes_calls and isinstance(value, list):
@@ -628,7 +628,7 @@ class ResponseParser:
         if self._errors == "strict":
             position = region.begin - self._origin
             self._fail(f"field {name!r}, at character {position} of the generation: {error}", name, text, position)
-        self._seen.add(name)  # it is reported once, as malformed; it isn't missing as well
+        self._seen |= {name}  # it is reported once, as malformed; it isn't missing as well
         self._malformed.append({"field": name, "text": text, "error": error})
         events.append({"type": "region_malformed", "field": name, "text": text, "error": error})
 

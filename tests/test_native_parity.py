@@ -44,6 +44,12 @@ class Observed:
         every = {*self.native, *self.ours}
         return {key for key in every if exact(self.native.get(key)) != exact(self.ours.get(key))}
 
+    def only(self, keys: set[str]) -> Observed:
+        """The same, looking at these keys of the message alone."""
+        native = {key: value for key, value in self.native.items() if key in keys}
+        ours = {key: value for key, value in self.ours.items() if key in keys}
+        return Observed(self.case, native, ours, self.events)
+
     def field(self, name: str) -> dict[str, Any]:
         return self.case.template["fields"].get(name, {})
 
@@ -85,6 +91,14 @@ def close_in_string(seen: Observed) -> bool:
         return spans != reference.reference_parse(case.template, case.text, case.prefix)[2]
 
 
+def held_beginning(seen: Observed) -> bool:
+    """The text ends with the beginning of a close, which is no part of a structured body: anything behind it tells."""
+    case = seen.case
+    last = reference.reference_parse(case.template, case.text, case.prefix)[2][-1:]
+    longer = reference.reference_parse(case.template, case.text + "\x00", case.prefix)[2][-1:]
+    return [span.kind for span in (*last, *longer)] == ["delimiter", "text"]
+
+
 @dataclass(frozen=True)
 class Difference:
     """A difference on purpose."""
@@ -115,7 +129,21 @@ DIFFERENCES = (
         "A close delimiter inside a string of a JSON body or a call list is text here; the native engine closes there.",
         close_in_string,
     ),
+    Difference(
+        "the beginning of a close at the very end",
+        "It is no part of a structured body here; for the native engine it is.",
+        held_beginning,
+    ),
 )
+
+
+def explained(seen: Observed) -> bool:
+    """Does a difference of the list explain it, or one what differs in the calls and another one the rest?"""
+    calls = {"tool_calls", "malformed"}
+    parts = [seen.only(calls), seen.only(seen.keys - calls)]
+    return any(difference.explains(seen) for difference in DIFFERENCES) or all(
+        any(difference.explains(part) for difference in DIFFERENCES) for part in parts if part.keys
+    )
 
 
 def matches_empty(case: Case) -> bool:
@@ -154,7 +182,7 @@ def test_the_native_engine_gives_the_same_message(case: Case) -> None:
     seen = observe(case)
     if seen is None or not seen.keys:
         return
-    assert any(difference.explains(seen) for difference in DIFFERENCES), (sorted(seen.keys), seen.native, seen.ours)
+    assert explained(seen), (sorted(seen.keys), seen.native, seen.ours)
 
 
 # --- each difference, shown ------------------------------------------------------------------------------------------
@@ -190,6 +218,18 @@ SHOWN = {
         },
         "",
         '<a>{"k": "</a>"}</a>',
+    ),
+    "the beginning of a close at the very end": Case(
+        {
+            "version": 1,
+            "defaults": {},
+            "start_anchor": "@",
+            "fields": {
+                "x": {"open": "<a>", "close": "</a>", "content": "json", "content_args": {"allow_non_json": True}}
+            },
+        },
+        "",
+        '<a>{"k": 1}</',
     ),
 }
 

@@ -65,9 +65,9 @@ def calls_only(seen: Observed) -> bool:
 
 
 def cut_off(seen: Observed) -> bool:
-    """The last thing written is a call that is malformed because nothing closed it."""
+    """A call is malformed because nothing closed it."""
     malformed = seen.ours.get("malformed", [])
-    return calls_only(seen) and bool(malformed) and seen.case.text.endswith(malformed[-1]["text"])
+    return calls_only(seen) and any(item["error"].endswith("so it may be incomplete") for item in malformed)
 
 
 def not_well_formed(seen: Observed) -> bool:
@@ -92,11 +92,15 @@ def close_in_string(seen: Observed) -> bool:
 
 
 def held_beginning(seen: Observed) -> bool:
-    """The text ends with the beginning of a close, which is no part of a structured body: anything behind it tells."""
+    """The text ends with the beginning of a close, which is no part of a structured body."""
     case = seen.case
-    last = reference.reference_parse(case.template, case.text, case.prefix)[2][-1:]
-    longer = reference.reference_parse(case.template, case.text + "\x00", case.prefix)[2][-1:]
-    return [span.kind for span in (*last, *longer)] == ["delimiter", "text"]
+    spans = reference.reference_parse(case.template, case.text, case.prefix)[2]
+    if not spans or spans[-1].kind != "delimiter" or case.prefix:
+        return False
+    last = spans[-1]
+    fields = reference.load_template(case.template).fields.values()
+    found = [d.find(case.text, last.start) for f in fields for d in reference.delimiters(f, "close")]
+    return not any(f is not None and (f.start, f.end) == (last.start, last.end) for f in found)
 
 
 @dataclass(frozen=True)

@@ -571,7 +571,7 @@ class ResponseParser:
         body = "".join(region.pieces)
         try:
             if cut_off and plan.name == CALLS_FIELD and not plan.is_whole(body):
-                raise ContentError("the generation ended inside this call; it may be incomplete")
+                raise ContentError("nothing closed this call, so it may be incomplete")
             content = plan.parser.parse(body) if region.content is UNREAD else region.content
             value = self._shape(plan, content, _merged(region.groups, groups))
         except ContentError as error:

@@ -26,6 +26,7 @@ MAX_DEPTH = 512
 JSON_WORDS: Mapping[str, Any] = {"true": True, "false": False, "null": None}
 BARE_KEY = re.compile(r"[\w$][\w$.-]*")  # an identifier; names of parameters have dashes and dots, too
 
+_STRINGS_AND_BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{]+|[\]}]+', re.DOTALL)
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -47,6 +48,22 @@ _DECODER = json.JSONDecoder(
 )
 
 
+def _is_shallow(text: str) -> bool:
+    """Is `text` nested at most `MAX_DEPTH` deep? (If it is not JSON, either answer will do.)"""
+    if text.count("[") + text.count("{") <= MAX_DEPTH:
+        return True
+    depth = 0
+    for match in _STRINGS_AND_BRACKETS.finditer(text):
+        token = match[0]
+        if token[0] in "[{":
+            depth += len(token)
+            if depth > MAX_DEPTH:
+                return False
+        elif token[0] in "]}":
+            depth -= len(token)
+    return True
+
+
 def read_json(text: str, notation: Notation = JSON) -> Any:
     """The value of `text`.
 
@@ -56,7 +73,7 @@ def read_json(text: str, notation: Notation = JSON) -> Any:
     Raises:
         ContentError: it is not JSON of that notation.
     """
-    if text.count("[") + text.count("{") <= MAX_DEPTH and not _SURROGATE_ESCAPE.search(text):
+    if _is_shallow(text) and not _SURROGATE_ESCAPE.search(text):
         try:
             return _DECODER.decode(text)
         except (ValueError, RecursionError):  # the reader below says what is wrong, and where

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import threading
+
 import pytest
 import regex
 from hypothesis import assume, given
@@ -277,3 +280,30 @@ def test_groups_hold_what_they_hold_for_regex_or_the_pattern_is_refused(pattern:
     assert got is not None
     assert span(got) == span(want)
     assert Tracker(machine, 0).groups(got, text, 0, text[: got.start], True) == want.groupdict()
+
+
+def test_streams_of_many_threads_share_one_machine() -> None:
+    """What one thread adds to the memo is whole before another one sees it."""
+    pattern = r"(?<![`\"])<(?P<n>[^<>\s]{1,20})>(?=\s*[\[{]|\Z)"
+    text = "".join(f"a{chr(0x100 + n)}<t{n}> [`<no>[ <x{n}y>{{" for n in range(60))
+    wanted = [match.span() for match in regex.finditer(pattern, text, regex.DOTALL)]
+    for _ in range(20):
+        machine = Machine([syntax.parse(pattern)])
+        barrier = threading.Barrier(4)
+
+        def found(machine: Machine = machine, barrier: threading.Barrier = barrier) -> list[tuple[int, int]]:
+            spans = []
+            at = 0
+            barrier.wait()
+            while True:
+                search = Search(machine, at, text[max(0, at - 1) : at])
+                search.feed(text, at)
+                match = search.settled() or search.finish()
+                if match is None:
+                    return spans
+                spans.append((match.start, match.end))
+                at = match.end
+
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            results = [each.result() for each in [pool.submit(found) for _ in range(4)]]
+        assert results == [wanted] * 4

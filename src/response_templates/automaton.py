@@ -26,6 +26,7 @@ Bound
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -140,6 +141,7 @@ class Machine:
         self._sources = list(compiler.predicates)
         self._predicates = [regex.compile(source, regex.DOTALL).fullmatch for source in self._sources]
         self._watches = compiler.watches
+        self._lock = threading.Lock()
         self._vectors: dict[str, int] = {}  # character → number of its class
         self._classes: dict[tuple[bool, ...], int] = {}
         self.class_list: list[tuple[bool, ...]] = []  # for each class, which predicates hold
@@ -153,14 +155,16 @@ class Machine:
     # -- characters ----------------------------------------------------------------------------------------------
 
     def _class_of(self, char: str) -> int:
-        if len(self._vectors) > MAX_KNOWN_CHARACTERS:
-            self._vectors.clear()
         vector = tuple(holds(char) is not None for holds in self._predicates)
-        number = self._classes.get(vector)
-        if number is None:
-            number = self._classes[vector] = len(self.class_list)
-            self.class_list.append(vector)
-        self._vectors[char] = number
+        with self._lock:  # streams of several threads share the machine; a number must mean one class to all
+            number = self._classes.get(vector)
+            if number is None:
+                number = len(self.class_list)
+                self.class_list.append(vector)
+                self._classes[vector] = number
+            if len(self._vectors) > MAX_KNOWN_CHARACTERS:
+                self._vectors.clear()
+            self._vectors[char] = number
         return number
 
     def number(self, char: str) -> int:
@@ -369,7 +373,7 @@ class Machine:
 
     def _forget(self, current: State) -> None:
         """Too many states: drop the memo. Streams keep the state that they are in; it is only no longer shared."""
-        for state in self._states.values():
+        for state in list(self._states.values()):  # other threads add to it
             state.moves.clear()
             state.jumps.clear()
         self._states.clear()

@@ -140,7 +140,7 @@ class Tracker:
         self, threads: tuple[tuple[int, frozenset[Condition]], ...], seen: frozenset[int], watching: frozenset[int]
     ) -> _State:
         if len(self._states) > automaton.MAX_STATES:
-            for old in self._states.values():
+            for old in list(self._states.values()):  # other threads add to it
                 old.steps.clear()
             self._states.clear()
         key = (threads, seen, watching)

@@ -7,7 +7,6 @@ followed where a pattern's transitions are not known yet. Doubling the text may 
 from __future__ import annotations
 
 import tracemalloc
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -197,8 +196,8 @@ class CountingSearch:
         return stop
 
 
-class CountingPieces(deque[str]):
-    """The buffer's pieces; counts those that are walked over."""
+class CountingPieces(list[str]):
+    """The buffer's pieces; counts those that are looked at or moved."""
 
     steps: Steps
 
@@ -206,6 +205,19 @@ class CountingPieces(deque[str]):
         for piece in super().__iter__():
             self.steps.pieces += 1
             yield piece
+
+    def __getitem__(self, place: Any) -> Any:
+        found = super().__getitem__(place)
+        self.steps.pieces += 1 if isinstance(found, str) else len(found)
+        return found
+
+    def __setitem__(self, place: Any, value: Any) -> None:
+        self.steps.pieces += len(self)
+        super().__setitem__(place, value)
+
+    def __delitem__(self, place: Any) -> None:
+        super().__delitem__(place)
+        self.steps.pieces += len(self)
 
 
 @contextmanager

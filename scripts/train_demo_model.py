@@ -1,6 +1,6 @@
 """Trains the demo's model: a causal LM of a megabyte that answers three kinds of questions with tools.
 
-    python scripts/train_demo_model.py            # writes demo/model; about half an hour on 2 busy cores
+    python scripts/train_demo_model.py            # writes demo/model; about 17 minutes on 2 cores
 
 What it learns, from synthetic chats in the demo's own chat template: to think, to call the tool that fits with values
 copied out of the question (made-up names and numbers, so that copying is what it learns, not the names), to say

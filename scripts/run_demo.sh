@@ -1,53 +1,9 @@
 #!/usr/bin/env bash
-# Runs the demo on a fresh machine that has only Python 3.10 or newer, with venv. What it needs goes into .venv inside
-# this clone, the first time; later runs start at once. Arguments are passed on to scripts/demo.py:
+# Runs the demo on a fresh machine that has only Python 3.10 or newer, with venv. Arguments go to scripts/demo.py:
 #
 #     bash scripts/run_demo.sh --question "What is 12 plus 30?"
-#
-# PYTHON=/path/to/python picks the interpreter for the new environment.
 set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
-root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
-torch="2.13.0"
-
-suits() { # a Python 3.10 or newer that can make environments
-    "$1" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1
-}
-
-pick_python() {
-    local name
-    for name in "${PYTHON:-}" python3 python python3.13 python3.12 python3.11 python3.10; do
-        if [ -n "$name" ] && suits "$name"; then
-            echo "$name"
-            return
-        fi
-    done
-    echo "No Python 3.10 or newer with venv was found (on Debian and Ubuntu: apt install python3-venv)." >&2
-    exit 1
-}
-
-in_venv() { # .venv/bin on Unix, .venv/Scripts on Windows
-    if [ -d "$root/.venv/Scripts" ]; then "$root/.venv/Scripts/python" "$@"; else "$root/.venv/bin/python" "$@"; fi
-}
-
-install_torch() { # a CPU build where pip knows one, else whatever runs here
-    in_venv -c 'import torch' >/dev/null 2>&1 && return
-    echo "Installing PyTorch ..."
-    in_venv -m pip install --quiet "torch==$torch+cpu" 2>/dev/null ||
-        in_venv -m pip install --quiet "torch==$torch" ||
-        in_venv -m pip install --quiet torch
-}
-
-# The stamp is as new as the last whole installation: a run that was interrupted is taken up again.
-stamp="$root/.venv/.demo-is-installed"
-if ! [ -e "$stamp" ] || [ "$root/pyproject.toml" -nt "$stamp" ]; then
-    export PIP_DISABLE_PIP_VERSION_CHECK=1
-    python="$(pick_python)"
-    in_venv -c '' >/dev/null 2>&1 || "$python" -m venv --clear "$root/.venv"
-    install_torch
-    echo "Installing response-templates and what the demo needs …"
-    in_venv -m pip install --quiet --editable "$root[demo]"
-    touch "$stamp"
-fi
-
+prepare demo
 in_venv "$root/scripts/demo.py" "$@"

@@ -1,56 +1,12 @@
 #!/usr/bin/env bash
-# Runs the test suite on a fresh machine that has only Python 3.10 or newer, with venv. What it needs goes into .venv
-# inside this clone, the first time; later runs start at once. Arguments are passed on to pytest:
+# Runs the test suite on a fresh machine that has only Python 3.10 or newer, with venv. Arguments go to pytest:
 #
 #     bash scripts/run_tests.sh tests/test_parser.py -x
 #     bash scripts/run_tests.sh -m slow               # what takes minutes; left out otherwise
-#
-# PYTHON=/path/to/python picks the interpreter for the new environment.
 set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
-root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
-torch="2.13.0"
-
-suits() { # a Python 3.10 or newer that can make environments
-    "$1" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1
-}
-
-pick_python() {
-    local name
-    for name in "${PYTHON:-}" python3 python python3.13 python3.12 python3.11 python3.10; do
-        if [ -n "$name" ] && suits "$name"; then
-            echo "$name"
-            return
-        fi
-    done
-    echo "No Python 3.10 or newer with venv was found (on Debian and Ubuntu: apt install python3-venv)." >&2
-    exit 1
-}
-
-in_venv() { # .venv/bin on Unix, .venv/Scripts on Windows
-    if [ -d "$root/.venv/Scripts" ]; then "$root/.venv/Scripts/python" "$@"; else "$root/.venv/bin/python" "$@"; fi
-}
-
-install_torch() { # a CPU build where pip knows one, else whatever runs here
-    in_venv -c 'import torch' >/dev/null 2>&1 && return
-    echo "Installing PyTorch ..."
-    in_venv -m pip install --quiet "torch==$torch+cpu" 2>/dev/null ||
-        in_venv -m pip install --quiet "torch==$torch" ||
-        in_venv -m pip install --quiet torch
-}
-
-# The stamp is as new as the last whole installation: a run that was interrupted is taken up again.
-stamp="$root/.venv/.tests-are-installed"
-if ! [ -e "$stamp" ] || [ "$root/pyproject.toml" -nt "$stamp" ]; then
-    export PIP_DISABLE_PIP_VERSION_CHECK=1
-    python="$(pick_python)"
-    in_venv -c '' >/dev/null 2>&1 || "$python" -m venv --clear "$root/.venv"
-    install_torch
-    echo "Installing response-templates and what its tests need ..."
-    in_venv -m pip install --quiet --editable "$root[test]"
-    touch "$stamp"
-fi
-
+prepare test
 cd "$root"
 # Real chat templates, tokenizers and outputs of models, kept in the user's cache and never in this repository.
 # Without them the tests that need them are skipped (and fail in CI).

@@ -20,7 +20,7 @@ from response_templates.buffer import TextBuffer
 from response_templates.captures import Tracker
 from response_templates.content.strings import StringTracker
 from response_templates.delimiters import WatchList
-from response_templates.search import Search
+from response_templates.search import Budget, Search
 
 ANCHOR = "<|assistant|>"
 CALL = {"type": "function", "function": "{content}"}
@@ -403,7 +403,9 @@ def test_discarded_text_is_not_kept(size: int) -> None:
 def test_what_is_memoised_is_capped() -> None:
     """Text that always makes new states and new classes of characters."""
     machine = Machine([syntax.parse(r"(?:a|b)*a(?:a|b){14}c"), syntax.parse("[\u4e00-\u9fff]x")])
-    search = Search(machine, 0)
+    budget = Budget()
+    budget.left = 10**9  # a stream would have given up on this pattern long before
+    search = Search(machine, 0, budget=budget)
     seed = 1
     text = []
     for _ in range(30_000):

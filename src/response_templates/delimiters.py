@@ -354,13 +354,20 @@ class _GuardedSearch:
         best: Match | None = None
         for number, pattern in enumerate(self._guarded.patterns):
             at = len(self._context) + (number in self._blocked)
-            found = pattern.search(text, at, timeout=patterns.REGEX_SECONDS) if at <= len(text) else None
+            found = _guarded_search(pattern, text, at) if at <= len(text) else None
             if found is None:
                 continue
             match = Match(number, base + found.start(), base + found.end())
             if best is None or (match.start, -match.end) < (best.start, -best.end):
                 best = match
         return best
+
+
+def _guarded_search(pattern: regex.Pattern[str], text: str, at: int) -> regex.Match[str] | None:
+    try:
+        return pattern.search(text, at, timeout=patterns.REGEX_SECONDS)
+    except MemoryError:  # a recursive pattern takes memory faster than time
+        raise TimeoutError("the pattern takes too much memory on this text") from None
 
 
 def last_match(pattern: str | None, literals: Iterable[str]) -> Callable[[str], tuple[int, int] | None]:

@@ -26,7 +26,7 @@ class Match:
 # --- what a stream may cost -------------------------------------------------------------------------------------
 
 WORK_TO_BEGIN_WITH = 500_000  # threads that a stream may follow; about a second
-WORK_PER_CHARACTER = 64  # and more for each character; the registry's templates need less than 40 at the very worst
+WORK_PER_CHARACTER = 8  # and more for each character; known text costs nothing, whatever its length
 
 
 class Budget:

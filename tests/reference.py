@@ -303,6 +303,7 @@ class Reference:
     fields: dict[str, Field] = dataclasses.field(init=False)
     malformed: list[dict[str, str]] = dataclasses.field(default_factory=list)
     seen: set[str] = dataclasses.field(default_factory=set)  # fields that had a region, malformed or not
+    resumed: int = 0  # where the search for a close went on after the last one that a string held
     empty_at: dict[Delimiter, int] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -375,7 +376,7 @@ class Reference:
         quoted: list[tuple[int, int | None]] = []
         if field.content in ("json", "python-call-list"):
             quoted = strings(field, self.text[body:])
-        at = body
+        at = self.resumed = body
         skipped: Found | None = None  # the first close inside a string, and where that ends
         until = 0
         while (found := self.next_delimiter(watched, at, body)) is not None:
@@ -386,13 +387,13 @@ class Reference:
                 return found
             if skipped is None or body + string[1] != until:
                 skipped, until = found, body + string[1]
-            at = max(found.end, found.start + 1)
+            at = self.resumed = max(found.end, found.start + 1)
         return None
 
     def body_end(self, region: Region) -> int:
         """Where the body of a region ends that nothing closes: before the held beginning of a close."""
         if region.field.content not in TEXT_PARSERS:
-            for at in range(region.body, len(self.text)):
+            for at in range(max(region.body, self.resumed), len(self.text)):
                 if any(d.begins_at(self.text, at) for d in delimiters(region.field, "close")):
                     return at
         return len(self.text)

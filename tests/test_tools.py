@@ -70,6 +70,9 @@ CASTS: list[tuple[Any, list[tuple[str, Any]]]] = [
         [
             ("{'k': 'v', 'n': None,}", {"k": "v", "n": None}),
             ("{'a': \"it's\\'\\a\\\n\"}", {"a": "it's'\a"}),
+            (r"{'\x1b[0m': '\U0001f326\xe9\u0394'}", {"\x1b[0m": "🌦é\u0394"}),
+            (r"{'a': '\U00110000'}", r"{'a': '\U00110000'}"),
+            (r"{'a': '\x1'}", r"{'a': '\x1'}"),
             ("{'a'}", "{'a'}"),
         ],
     ),
@@ -140,6 +143,19 @@ def test_cast(schema: Any, text: str, value: Any) -> None:
     got = cast(text, schema, **DEFS)
     assert got == value
     assert type(got) is type(value)
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+VALUES = st.recursive(
+    TEXTS | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans() | st.none(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+)
+
+
+@given(st.dictionaries(TEXTS, VALUES, max_size=3))
+def test_what_python_prints_for_an_object_is_read_back(value: dict[str, Any]) -> None:
+    """Some chat templates print nested arguments with Python's `str`."""
+    assert cast(str(value), {"type": "object"}) == value
 
 
 def test_only_strings_of_known_tools_change() -> None:

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 from .content import ContentError
 from .content.json_body import read_json
 from .content.python_calls import PYTHON_WORDS
-from .content.reader import JSON_ESCAPES, Notation, bounded_int, finite_float, quoted_string, read_all
+from .content.reader import JSON_ESCAPES, PYTHON_CODES, Notation, bounded_int, finite_float, quoted_string, read_all
 from .errors import InputTypeError
 
 MAX_ALTERNATIVES = 1000
@@ -35,7 +35,7 @@ _UNCAST: Any = object()
 
 _ESCAPES = {**JSON_ESCAPES, "'": "'", "a": "\a", "v": "\v", "0": "\0", "\n": ""}
 PYTHON_LITERAL = Notation(
-    strings={quote: quoted_string(quote, _ESCAPES, lone_surrogate="\ufffd") for quote in ("'", '"')},
+    strings={quote: quoted_string(quote, _ESCAPES, "\ufffd", PYTHON_CODES) for quote in ("'", '"')},
     words=PYTHON_WORDS,
     integer=bounded_int,
     max_depth=MAX_DEPTH,

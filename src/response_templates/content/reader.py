@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -83,9 +84,6 @@ def finite_float(text: str) -> float:
 
 # --- strings -----------------------------------------------------------------------------------------------------
 
-_ESCAPE = re.compile(
-    r"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))", re.DOTALL
-)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 JSON_ESCAPES: Mapping[str, str] = {
     '"': '"',
@@ -97,14 +95,27 @@ JSON_ESCAPES: Mapping[str, str] = {
     "r": "\r",
     "t": "\t",
 }
+JSON_CODES: Mapping[str, int] = {"u": 4}  # escapes that give a character's number: letter and how many hex digits
+PYTHON_CODES: Mapping[str, int] = {"u": 4, "x": 2, "U": 8}
 
 
-def quoted_string(quote: str, escapes: Mapping[str, str], lone_surrogate: str | None) -> StringReader:
-    """Reads a string that `quote` closes, with `\\uXXXX` and the one-character `escapes`.
+def _escape_pattern(codes: Mapping[str, int]) -> re.Pattern[str]:
+    numbers = "|".join(f"{letter}[0-9a-fA-F]{{{digits}}}" for letter, digits in codes.items())
+    return re.compile(
+        rf"\\(?:u([dD][89abAB][0-9a-fA-F]{{2}})\\u([dD][c-fC-F][0-9a-fA-F]{{2}})|({numbers})|(.))", re.DOTALL
+    )
+
+
+def quoted_string(
+    quote: str, escapes: Mapping[str, str], lone_surrogate: str | None, codes: Mapping[str, int] = JSON_CODES
+) -> StringReader:
+    """Reads a string that `quote` closes, with the one-character `escapes` and numbers of characters (`\\uXXXX`).
 
     Args:
         lone_surrogate: what an unpaired surrogate escape stands for; None: it is an error.
+        codes: the letters of escapes with a number, and how many digits follow each.
     """
+    escape = _escape_pattern(codes)
 
     def read(text: str, begin: int) -> tuple[str, int]:
         end = closing_quote(text, begin, quote)[0]
@@ -119,7 +130,10 @@ def quoted_string(quote: str, escapes: Mapping[str, str], lone_surrogate: str | 
             if high is not None:
                 return chr(0x10000 + ((int(high, 16) - 0xD800) << 10) + int(low, 16) - 0xDC00)
             if code is not None:
-                value = chr(int(code, 16))
+                number = int(code[1:], 16)
+                if number > sys.maxunicode:
+                    raise error_at(f"no such character: {match[0]!r}", text, begin + match.start())
+                value = chr(number)
                 if not _SURROGATE.match(value):
                     return value
                 if lone_surrogate is not None:
@@ -129,7 +143,7 @@ def quoted_string(quote: str, escapes: Mapping[str, str], lone_surrogate: str | 
                 raise error_at(f"no such escape: {match[0]!r}", text, begin + match.start())
             return escapes[char]
 
-        return _ESCAPE.sub(replace, raw)
+        return escape.sub(replace, raw)
 
     return read
 
@@ -297,7 +311,9 @@ def string_readers(quotes: Mapping[str, StringReader], pairs: Iterable[Sequence[
 
 
 __all__ = [
+    "JSON_CODES",
     "JSON_ESCAPES",
+    "PYTHON_CODES",
     "Notation",
     "StringReader",
     "bounded_int",

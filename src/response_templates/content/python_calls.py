@@ -1,5 +1,7 @@
 """Content parser `python-call-list`: `[name(key=value, …), …]`, or the calls alone without the brackets.
 
+A list that holds JSON objects is read as JSON: models that write Python calls can be asked for JSON ones (LFM2).
+
 Invariant: only keyword arguments with literal values; nothing is evaluated. Integers are those that every JSON reader
 keeps exactly (±(2^53 - 1)). Bound: linear; values are nested at most `MAX_DEPTH` deep.
 """
@@ -12,7 +14,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from .base import ContentError, error_at
-from .reader import JSON_ESCAPES, Notation, bounded_int, quoted_string, read_value, single_line, skip_space
+from .json_body import read_json
+from .reader import (
+    JSON_ESCAPES,
+    PYTHON_CODES,
+    Notation,
+    bounded_int,
+    no_surrogates,
+    quoted_string,
+    read_value,
+    skip_space,
+)
 from .strings import StringDialect
 
 MAX_DEPTH = 100
@@ -41,7 +53,7 @@ def _exact_int(text: str) -> int:
 
 
 _NOTATION = Notation(
-    strings={quote: single_line(quoted_string(quote, _ESCAPES, lone_surrogate=None)) for quote in _QUOTES},
+    strings={quote: no_surrogates(quoted_string(quote, _ESCAPES, None, PYTHON_CODES)) for quote in _QUOTES},
     words=PYTHON_WORDS,
     integer=_exact_int,
     max_depth=MAX_DEPTH,
@@ -59,6 +71,8 @@ class _PythonCalls:
         begin = skip_space(body, 0)
         if not body.startswith("[", begin):
             return _read_lines(body, begin)
+        if body.startswith("{", skip_space(body, begin + 1)):
+            return _read_objects(body)
         calls, end = _read_list(body, skip_space(body, begin + 1))
         end = skip_space(body, end)
         if end < len(body):
@@ -71,6 +85,14 @@ class _PythonCalls:
         except ContentError:
             return False
         return True
+
+
+def _read_objects(text: str) -> list[dict[str, Any]]:
+    """A JSON list of objects."""
+    found = read_json(text)
+    if not all(isinstance(each, dict) for each in found):
+        raise ContentError("expected a list of objects")
+    return list(found)
 
 
 def _read_list(text: str, at: int) -> tuple[list[dict[str, Any]], int]:

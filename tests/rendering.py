@@ -8,18 +8,18 @@ template does not write cannot come back, and is not expected to.
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-Message = dict[str, Any]
+import regex
 
-# The tokens that tokenizers of a family have, as far as chat templates print them.
-SPECIAL = {
-    "chatml": {"bos_token": "", "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>"},
-    "gpt-oss": {"bos_token": "<|startoftext|>", "eos_token": "<|return|>", "pad_token": "<|endoftext|>"},
-    "cohere": {"bos_token": "<BOS_TOKEN>", "eos_token": "<|END_OF_TURN_TOKEN|>", "pad_token": "<PAD>"},
-}
+from domains import Domain
+from response_templates.reasoning import with_reasoning
+from response_templates.template import ResponseTemplate
+
+Message = dict[str, Any]
 
 # The text of the last message of every history, by which the end of the history is found.
 LAST = "QLASTQ"
@@ -30,14 +30,14 @@ class DoesNotRender(Exception):
     """The chat template refuses this chat, or writes nothing that could be told from the prompt."""
 
 
-@functools.lru_cache(maxsize=4)
-def _tokenizer(kind: str) -> Any:
+@functools.lru_cache(maxsize=64)
+def _tokenizer(tokens: tuple[tuple[str, str], ...]) -> Any:
     from tokenizers import Tokenizer, models
     from transformers import PreTrainedTokenizerFast
 
     plain = Tokenizer(models.WordLevel({"<unk>": 0}, unk_token="<unk>"))
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=plain, unk_token="<unk>")
-    for name, value in SPECIAL[kind].items():
+    for name, value in tokens:
         setattr(tokenizer, name, value)
     return tokenizer
 
@@ -52,21 +52,38 @@ class Turn:
 
 @dataclass(frozen=True)
 class Renderer:
-    """A chat template, the special tokens that go with it, and the string that starts an assistant's turn."""
+    """A chat template, the special tokens that go with it, and the pattern of what starts an assistant's turn."""
 
     chat_template: str
-    kind: str
-    anchors: tuple[str, ...]
+    tokens: tuple[tuple[str, str], ...]
+    anchor: str
+    inline: str = ""
+    moved: str = ""
+
+    @classmethod
+    def of(cls, chat_template: str, domain: Domain, template: ResponseTemplate) -> Renderer:
+        """For a chat template of the registry template that `domain` is about."""
+        anchor = template.start_anchor_pattern or "|".join(map(regex.escape, template.start_anchor))
+        return cls(chat_template, tuple(domain.tokens.items()), anchor, domain.inline, domain.content_as_reasoning)
 
     def render(self, chat: Sequence[Message], **arguments: Any) -> str:
         """The chat as text. Raises DoesNotRender whatever the template's reason."""
         try:
-            text = _tokenizer(self.kind).apply_chat_template(
-                list(chat), chat_template=self.chat_template, tokenize=False, **arguments
+            text = _tokenizer(self.tokens).apply_chat_template(
+                with_reasoning([self._written(message) for message in chat], self.chat_template),
+                chat_template=self.chat_template,
+                tokenize=False,
+                **arguments,
             )
         except Exception as error:  # a chat template raises whatever its author thought of
             raise DoesNotRender(str(error)) from error
         return str(text)
+
+    def _written(self, message: Message) -> Message:
+        """The message as this chat template takes it: some want the arguments as JSON text."""
+        if not message.get("tool_calls") or _takes_objects(self.chat_template, self.tokens):
+            return message
+        return message | {"tool_calls": [_as_text(item) for item in message["tool_calls"]]}
 
     def turn(self, history: Sequence[Message], message: Message, **arguments: Any) -> Turn:
         """The prompt for an answer after `history`, and `message` as the generation.
@@ -98,13 +115,31 @@ class Renderer:
 
     def _starts(self, text: str) -> list[tuple[int, int]]:
         """Begin and end of each anchor after the history's last message."""
-        found, last = [], max(0, text.rfind(LAST))
-        for anchor in self.anchors:
-            at = text.find(anchor, last)
-            while at >= 0:
-                found.append((at, at + len(anchor)))
-                at = text.find(anchor, at + len(anchor))
-        return sorted(found)
+        last = max(0, text.rfind(LAST))
+        return [match.span() for match in regex.finditer(self.anchor, text, flags=regex.DOTALL, pos=last)]
+
+
+def _as_text(item: Message) -> Message:
+    function = item["function"]
+    return item | {"function": function | {"arguments": json.dumps(function["arguments"], ensure_ascii=False)}}
+
+
+@functools.lru_cache(maxsize=1024)
+def _takes_objects(chat_template: str, tokens: tuple[tuple[str, str], ...]) -> bool:
+    """False if the chat template writes the arguments of a call only where they are text: found by rendering."""
+    with_call = call("qname", {"qkey": "qvalue"}, "abcdefgh0")
+    chat = [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "", "tool_calls": [with_call]}]
+    try:
+        text = _tokenizer(tokens).apply_chat_template(chat, chat_template=chat_template, tokenize=False)
+    except Exception:
+        text = ""
+    if "qkey" in text and "{'qkey'" not in text:
+        return True
+    chat[1] |= {"tool_calls": [_as_text(with_call)]}
+    try:
+        return "qkey" not in _tokenizer(tokens).apply_chat_template(chat, chat_template=chat_template, tokenize=False)
+    except Exception:
+        return True
 
 
 Shape = tuple[bool, bool, int]
@@ -119,17 +154,24 @@ def probe(shape: Shape) -> Message:
     """A message of that shape whose parts can be found again in the rendered text."""
     message: Message = {"role": "assistant", "content": ""}
     if shape[0]:
-        message |= {"reasoning_content": "QREASONQ", "thinking": "QREASONQ"}
+        message["reasoning_content"] = "QREASONQ"
     if shape[1]:
         message["content"] = "QCONTENTQ"
-    calls = [call(f"qname{number}q", {}) for number in range(shape[2])]
+    calls = [call(f"qname{number}q", {}, f"abcdefgh{number}") for number in range(shape[2])]
     if calls:
         message["tool_calls"] = calls
     return message
 
 
-def call(name: str, arguments: Mapping[str, Any]) -> Message:
-    return {"type": "function", "function": {"name": name, "arguments": dict(arguments)}}
+def call(name: str, arguments: Mapping[str, Any], identifier: str = "") -> Message:
+    item = {"type": "function", "function": {"name": name, "arguments": dict(arguments)}}
+    return {"id": identifier, **item} if identifier else item
+
+
+def inlined(message: Message, form: str) -> Message:
+    """The reasoning as part of the content, for chat templates that read no key for it."""
+    content = form.format(reasoning=message["reasoning_content"], content=message["content"])
+    return {key: value for key, value in message.items() if key != "reasoning_content"} | {"content": content}
 
 
 @dataclass(frozen=True)
@@ -140,14 +182,24 @@ class Kept:
     content: bool
     calls: int
     content_as_reasoning: bool = False
+    inline: bool = False
 
 
 def kept(renderer: Renderer, history: Sequence[Message], shape: Shape, **arguments: Any) -> Kept:
     """Found by rendering a probe. Raises DoesNotRender."""
-    text = renderer.turn(history, probe(shape), **arguments).generation
-    calls = sum(f"qname{number}q" in text for number in range(shape[2]))
-    moved = "<|channel|>analysis<|message|>QCONTENTQ" in text  # gpt-oss: the text beside a call
-    return Kept("QREASONQ" in text, "QCONTENTQ" in text, calls, moved)
+    found = _kept(renderer, history, probe(shape), shape[2], **arguments)
+    if shape[0] and not found.reasoning and renderer.inline:
+        inline = _kept(renderer, history, inlined(probe(shape), renderer.inline), shape[2], **arguments)
+        if inline.reasoning:
+            return replace(inline, inline=True)
+    return found
+
+
+def _kept(renderer: Renderer, history: Sequence[Message], message: Message, calls: int, **arguments: Any) -> Kept:
+    text = renderer.turn(history, message, **arguments).generation
+    written = sum(f"qname{number}q" in text for number in range(calls))
+    moved = bool(renderer.moved) and f"{renderer.moved}QCONTENTQ" in text
+    return Kept("QREASONQ" in text, "QCONTENTQ" in text, written, moved)
 
 
 def expected(message: Message, parts: Kept) -> Message:

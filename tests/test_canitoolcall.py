@@ -14,19 +14,18 @@ from typing import Any
 import pytest
 
 import materials
+from domains import domains
 from response_templates.parser import ResponseParser, parse_response
 from response_templates.registry import get_template
-
-FAMILIES = {"qwen3-hermes": ("qwen3", 50), "qwen3-xml": ("qwen3-coder", 54), "gpt-oss": ("gpt-oss", 51)}
 
 
 def fixtures() -> Iterator[Any]:
     if not materials.have("canitoolcall"):
-        yield pytest.param({}, id="no-material")
+        yield pytest.param("", {}, id="no-material")
         return
-    for family in FAMILIES:
-        for fixture in materials.fixtures(family):
-            yield pytest.param(fixture, id=fixture["id"])
+    for name, domain in domains().items():
+        for fixture in domain.raw_outputs():
+            yield pytest.param(name, fixture, id=f"{name}-{fixture['id']}")
 
 
 def outcome(message: dict[str, Any]) -> dict[str, Any]:
@@ -68,25 +67,39 @@ def pieces(text: str, kind: str) -> list[str]:
     return [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
 
 
-@pytest.mark.parametrize("fixture", list(fixtures()))
-def test_whole(fixture: dict[str, Any]) -> None:
-    materials.folder("canitoolcall")
-    template = get_template(FAMILIES[fixture["family"]][0]).template
-    prompt, tools = fixture["generation_prompt"], fixture["tools"]
-    check(parse_response(fixture["raw_output"], template, prefix=prompt, tools=tools, errors="recover"), fixture)
+def whole(name: str, fixture: dict[str, Any]) -> dict[str, Any]:
+    template, prompt = get_template(name).template, fixture["generation_prompt"]
+    return parse_response(fixture["raw_output"], template, prefix=prompt, tools=fixture["tools"], errors="recover")
 
 
-@pytest.mark.parametrize("kind", ["characters", "groups-1", "groups-2"])
-@pytest.mark.parametrize("fixture", list(fixtures()))
-def test_streamed(fixture: dict[str, Any], kind: str) -> None:
-    materials.folder("canitoolcall")
-    template = get_template(FAMILIES[fixture["family"]][0]).template
-    parser = ResponseParser(template, fixture["generation_prompt"], tools=fixture["tools"], errors="recover")
+def streamed(name: str, fixture: dict[str, Any], kind: str) -> dict[str, Any]:
+    template, prompt = get_template(name).template, fixture["generation_prompt"]
+    parser = ResponseParser(template, prompt, tools=fixture["tools"], errors="recover")
     for piece in pieces(fixture["raw_output"], kind):
         parser.feed(piece)
-    check(parser.finalize()[0], fixture)
+    return parser.finalize()[0]
 
 
-@pytest.mark.parametrize(("family", "number"), [(family, number) for family, (_, number) in FAMILIES.items()])
-def test_all_fixtures_are_there(family: str, number: int) -> None:
-    assert len(materials.fixtures(family)) == number
+@pytest.mark.parametrize(("name", "fixture"), list(fixtures()))
+def test_whole(name: str, fixture: dict[str, Any]) -> None:
+    materials.folder("canitoolcall")
+    check(whole(name, fixture), fixture)
+
+
+KINDS = ["characters", "groups-1", "groups-2"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("name", "fixture"), list(fixtures()))
+def test_streamed(name: str, fixture: dict[str, Any], kind: str) -> None:
+    materials.folder("canitoolcall")
+    check(streamed(name, fixture, kind), fixture)
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [(name, sum(each["count"] for each in domain.fixtures.values())) for name, domain in domains().items()],
+)
+def test_all_fixtures_are_there(name: str, number: int) -> None:
+    materials.folder("canitoolcall")
+    assert len(domains()[name].raw_outputs()) == number

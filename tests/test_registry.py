@@ -6,10 +6,12 @@ import json
 import re
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 import materials
+from domains import domains
 from response_templates.errors import ResponseTemplateError, UnknownTemplateError
 from response_templates.parser import parse_response
 from response_templates.registry import RegisteredTemplate, get_template, list_templates, templates_folder
@@ -116,71 +118,18 @@ def test_fingerprints_and_models_are_up_to_date() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def call(name: str, arguments: dict[str, object]) -> dict[str, object]:
-    return {"type": "function", "function": {"name": name, "arguments": arguments}}
+PLAIN = [(name, case) for name, domain in domains().items() for case in domain.plain]
 
 
-CHATML = "<|im_start|>assistant\n"
-JSON_CALLS = (
-    '<tool_call>\n{"name": "f", "arguments": {"a": [1, null]}}\n</tool_call>\n'
-    '<tool_call>\n{"name": "g", "arguments": {}}\n</tool_call><|im_end|>\n'
-)
-XML_CALLS = (
-    "<tool_call>\n<function=f>\n<parameter=a>\n  x\n\n</parameter>\n</function>\n</tool_call>\n"
-    "<tool_call>\n<function=g>\n</function>\n</tool_call>"
-)
-COHERE = "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>"
-# Plain output of each family: template, prompt, generation, message.
-PLAIN = [
-    ("qwen3", CHATML, f"<think>\nT\n</think>\n\nA.\n{JSON_CALLS}", {"reasoning_content": "T", "content": "A."}),
-    ("qwen3", f"{CHATML}<think>\n", "T\n</think>\n\nA.<|im_end|>", {"reasoning_content": "T", "content": "A."}),
-    ("qwen3", f"{CHATML}<think>\n\n</think>\n\n", "A.<|im_end|>\n", {"content": "A."}),
-    ("qwen3", f"{CHATML}</think>", "A.<|im_end|>\n", {"content": "A."}),
-    ("smollm3", f"{CHATML}<think>\n\n</think>\n", f"A.\n{JSON_CALLS}", {"content": "A."}),
-    ("smollm3-python", CHATML, "<code>\nf(1)\n</code><|im_end|>", {}),
-    ("qwen3-coder", f"{CHATML}<think>\n", f"T\n</think>\n\n{XML_CALLS}<|im_end|>", {"reasoning_content": "T"}),
-    ("qwen3-coder", CHATML, f"A.\n\n{XML_CALLS}<|im_end|>\n", {"content": "A."}),
-    ("tiny-aya-agent", f"{COHERE}<|START_RESPONSE|>", "A.<|END_RESPONSE|><|END_OF_TURN_TOKEN|>", {"content": "A."}),
-    (
-        "gpt-oss",
-        "<|start|>assistant",
-        "<|channel|>analysis<|message|>T<|end|><|start|>assistant<|channel|>commentary<|message|>A.<|end|>"
-        '<|start|>assistant to=functions.f<|channel|>commentary json<|message|>{"a": [1, null]}<|call|>'
-        "<|start|>assistant<|channel|>commentary to=functions.g <|constrain|>json<|message|>{}<|call|>",
-        {"reasoning_content": "T", "content": "A."},
-    ),
-    ("gpt-oss", "<|start|>assistant", "<|channel|>final<|message|>A.<|return|>", {"content": "A."}),
-    (
-        "cohere-command-a",
-        f"{COHERE}<|START_THINKING|>",
-        "T<|END_THINKING|><|START_TEXT|>A.<|END_TEXT|><|END_OF_TURN_TOKEN|>",
-        {"reasoning_content": "T", "content": "A."},
-    ),
-    ("cohere-command-a", f"{COHERE}<|START_RESPONSE|>", "A.<|END_RESPONSE|><|END_OF_TURN_TOKEN|>", {"content": "A."}),
-    ("cohere-command-r", COHERE, "A.<|END_OF_TURN_TOKEN|>", {"content": "A."}),
-    (
-        "cohere-command-r",
-        COHERE,
-        'A.\nAction:\n```json\n[\n    {\n        "tool_name": "f",\n        "parameters": {}\n    }\n]```\n',
-        {"content": "A."},
-    ),
-]
-CALLS = {
-    JSON_CALLS: [call("f", {"a": [1, None]}), call("g", {})],
-    XML_CALLS: [call("f", {"a": "  x\n"}), call("g", {})],
-    "to=functions.f<|channel|>": [call("f", {"a": [1, None]}), call("g", {})],
-    '"tool_name": "f"': [call("f", {})],
-    "<code>": [call("python", {"code": "f(1)"})],
-}
-
-
-@pytest.mark.parametrize(("name", "prompt", "output", "message"), PLAIN)
-def test_plain_output(name: str, prompt: str, output: str, message: dict[str, object]) -> None:
-    calls = [found for mark, found in CALLS.items() if mark in output]
-    expected = {"role": "assistant", **message} | ({"tool_calls": calls[0]} if calls else {})
+@pytest.mark.parametrize(("name", "case"), PLAIN)
+def test_plain_output(name: str, case: dict[str, Any]) -> None:
+    expected = {"role": "assistant", **case["message"]}
     template = get_template(name).template
-    prefix = f"<|im_start|>user\nHi.<|im_end|>\n{prompt}"
-    assert parse_response(output, template, prefix=prefix) == expected
+    prefix = f"<|im_start|>user\nHi.<|im_end|>\n{case['prompt']}"
+    assert parse_response(case["output"], template, prefix=prefix) == expected
     native = pytest.importorskip("transformers.utils.chat_parsing")
-    got = native.parse_response(output, template.to_dict(), prefix=prefix)
-    assert got == expected
+    assert native.parse_response(case["output"], template.to_dict(), prefix=prefix) == expected
+
+
+def test_every_template_has_a_domain() -> None:
+    assert sorted(domains()) == NAMES

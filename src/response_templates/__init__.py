@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         TemplateMissingError,
         UnknownTemplateError,
     )
+    from .openai import OpenAIDeltas, async_openai_deltas, from_openai, openai_deltas, to_openai
     from .parser import ResponseParser, parse_response
     from .registry import RegisteredTemplate, get_template, list_templates, template_for
     from .spans import Span, explain
@@ -37,6 +38,11 @@ _HOME = {
     "TemplateError": "errors",
     "TemplateMissingError": "errors",
     "UnknownTemplateError": "errors",
+    "OpenAIDeltas": "openai",
+    "async_openai_deltas": "openai",
+    "from_openai": "openai",
+    "openai_deltas": "openai",
+    "to_openai": "openai",
     "Span": "spans",
     "explain": "spans",
     "ResponseParser": "parser",
@@ -55,6 +61,7 @@ _HOME = {
 __all__ = [
     "Field",
     "InputTypeError",
+    "OpenAIDeltas",
     "ParseError",
     "ParserFinalizedError",
     "PrefixRequiredError",
@@ -66,13 +73,17 @@ __all__ = [
     "TemplateError",
     "TemplateMissingError",
     "UnknownTemplateError",
+    "async_openai_deltas",
     "explain",
+    "from_openai",
     "get_template",
     "install",
     "list_templates",
     "load_template",
+    "openai_deltas",
     "parse_response",
     "template_for",
+    "to_openai",
     "uninstall",
 ]
 

@@ -104,6 +104,8 @@ class ResponseParser:
             their schemas.
         errors: what a region does that doesn't parse: `"strict"` raises, `"recover"` keeps it under `malformed`,
             `"repair"` as that, but a malformed JSON body that its delimiter closed is repaired first.
+        groups: give each `region_open` whose delimiter has named groups a key `groups` with what they hold; so the name
+            of a call is known before its region closes.
 
     Attributes:
         initial_events: the events of what the prefix pre-wrote.
@@ -136,6 +138,7 @@ class ResponseParser:
         "_search",
         "_seconds",
         "_seen",
+        "_tells_groups",
         "_tools",
         "_values",
         "_watch",
@@ -149,6 +152,7 @@ class ResponseParser:
         *,
         tools: Sequence[Any] | None = None,
         errors: Errors = "strict",
+        groups: bool = False,
     ) -> None:
         if errors not in _ERRORS:
             raise InputTypeError(f"errors must be one of {', '.join(map(repr, _ERRORS))}, not {errors!r}")
@@ -163,6 +167,7 @@ class ResponseParser:
         self._plan: Plan = plan_for(load_template(response_template))
         self._tools = ToolTypes.from_tools(tools) if tools else None
         self._errors: Errors = errors
+        self._tells_groups = groups
         self._failure: ParseError | None = None
         self._finalized = False
         self._values: dict[str, Any] = {}
@@ -522,7 +527,10 @@ class ResponseParser:
         self, plan: FieldPlan, opening: str, begin: int, groups: Mapping[str, str | None], events: list[Event]
     ) -> _Region:
         self._region = region = _Region(plan, opening, begin, groups)
-        events.append({"type": "region_open", "field": plan.name})
+        event: Event = {"type": "region_open", "field": plan.name}
+        if self._tells_groups and groups:
+            event["groups"] = dict(_merged(groups, _NO_GROUPS))
+        events.append(event)
         return region
 
     def _close_region(self, closing: str | None, groups: Mapping[str, str | None], events: list[Event]) -> None:

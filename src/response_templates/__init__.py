@@ -18,6 +18,8 @@ if TYPE_CHECKING:
         ParserFinalizedError,
         PrefixRequiredError,
         ResponseTemplateError,
+        StreamError,
+        StreamTimeoutError,
         TemplateError,
         TemplateMissingError,
         UnknownTemplateError,
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from .parser import ResponseParser, parse_response
     from .registry import RegisteredTemplate, get_template, list_templates, template_for
     from .spans import Span, explain
+    from .stopping import StopAfterCalls, StopAtEnd, StopWhenOver, end_tokens
+    from .streamer import AsyncResponseStreamer, ResponseStreamer
     from .template import Field, ResponseTemplate, load_template
     from .tokenizer import install, uninstall
 
@@ -35,6 +39,8 @@ _HOME = {
     "ParserFinalizedError": "errors",
     "PrefixRequiredError": "errors",
     "ResponseTemplateError": "errors",
+    "StreamError": "errors",
+    "StreamTimeoutError": "errors",
     "TemplateError": "errors",
     "TemplateMissingError": "errors",
     "UnknownTemplateError": "errors",
@@ -51,6 +57,12 @@ _HOME = {
     "get_template": "registry",
     "list_templates": "registry",
     "template_for": "registry",
+    "StopAfterCalls": "stopping",
+    "StopAtEnd": "stopping",
+    "StopWhenOver": "stopping",
+    "end_tokens": "stopping",
+    "AsyncResponseStreamer": "streamer",
+    "ResponseStreamer": "streamer",
     "Field": "template",
     "ResponseTemplate": "template",
     "load_template": "template",
@@ -59,6 +71,7 @@ _HOME = {
 }
 
 __all__ = [
+    "AsyncResponseStreamer",
     "Field",
     "InputTypeError",
     "OpenAIDeltas",
@@ -67,13 +80,20 @@ __all__ = [
     "PrefixRequiredError",
     "RegisteredTemplate",
     "ResponseParser",
+    "ResponseStreamer",
     "ResponseTemplate",
     "ResponseTemplateError",
     "Span",
+    "StopAfterCalls",
+    "StopAtEnd",
+    "StopWhenOver",
+    "StreamError",
+    "StreamTimeoutError",
     "TemplateError",
     "TemplateMissingError",
     "UnknownTemplateError",
     "async_openai_deltas",
+    "end_tokens",
     "explain",
     "from_openai",
     "get_template",

@@ -6,6 +6,7 @@ upstream keeps working. Nothing here imports anything of the package.
 
 from __future__ import annotations
 
+import queue
 from typing import Any
 
 
@@ -72,3 +73,11 @@ class UnknownTemplateError(ResponseTemplateError, KeyError, ValueError):
 
 class InputTypeError(ResponseTemplateError, TypeError, ValueError):
     """An argument is of a kind that cannot be parsed (bytes, floats, ids out of the vocabulary, ...)."""
+
+
+class StreamError(ResponseTemplateError, RuntimeError):
+    """A streamer is used in a way it can't be: a second time, before its end, or its `generate` died."""
+
+
+class StreamTimeoutError(StreamError, TimeoutError, queue.Empty):
+    """No event came in time. (transformers' own streamers raise `queue.Empty`, the asynchronous one `TimeoutError`.)"""

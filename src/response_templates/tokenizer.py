@@ -16,7 +16,7 @@ import functools
 import inspect
 import threading
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from . import detokenize
@@ -120,7 +120,7 @@ def _stored(tokenizer: Any) -> Any:
     return arguments.get(KEY) if isinstance(arguments, dict) else None
 
 
-def _template_of(tokenizer: Any) -> ResponseTemplate:
+def response_template_of(tokenizer: Any) -> ResponseTemplate:
     stored = _stored(tokenizer)
     if stored is None:
         raise TemplateMissingError(_how_to_set(tokenizer))
@@ -228,7 +228,7 @@ def _tokenizer_parse(native: Any) -> Callable[..., Any]:
         """
         if _means_old_schema(self, schema, native):
             return _by_old_schema(native, self, response, schema)
-        template = _template_of(self) if schema is None else load_template(schema)
+        template = response_template_of(self) if schema is None else load_template(schema)
         texts: Any = detokenize.texts_of(self, response, "response")
         prefixes: Any = None if prefix is None else detokenize.prefixes_of(self, prefix, template)
         if isinstance(texts, str) and isinstance(prefixes, list):
@@ -259,13 +259,25 @@ def _tokenizer_parser(native: Any) -> Callable[..., Any]:
             TemplateMissingError: the tokenizer has no response template.
             PrefixRequiredError, TemplateError, InputTypeError: as for `response_templates.ResponseParser`.
         """
-        template = _template_of(self) if response_template is None else load_template(response_template)
-        prefixes = None if prefix is None else detokenize.prefixes_of(self, prefix, template)
-        if isinstance(prefixes, list):
-            prefixes = _only(prefixes, "a parser is for one generation")
-        return ResponseParser(template, prefixes, tools=tools, errors=errors)
+        return response_parser(self, response_template, prefix=prefix, tools=tools, errors=errors)
 
     return _named(get_parser, "get_response_parser", native)
+
+
+def response_parser(
+    tokenizer: Any,
+    response_template: Any = None,
+    *,
+    prefix: Any = None,
+    tools: Sequence[Any] | None = None,
+    errors: Errors = "strict",
+) -> ResponseParser:
+    """What `tokenizer.get_response_parser` gives, whether or not the plugin is installed."""
+    template = response_template_of(tokenizer) if response_template is None else load_template(response_template)
+    prefixes = None if prefix is None else detokenize.prefixes_of(tokenizer, prefix, template)
+    if isinstance(prefixes, list):
+        prefixes = _only(prefixes, "a parser is for one generation")
+    return ResponseParser(template, prefixes, tools=tools, errors=errors)
 
 
 def _only(prefixes: list[str], why: str) -> str:
@@ -367,6 +379,11 @@ def _inner(processor: Any) -> Any:
     if tokenizer is None:
         raise TemplateMissingError(f"this {type(processor).__name__} has no tokenizer, so it cannot parse a response")
     return tokenizer
+
+
+def tokenizer_of(owner: Any) -> Any:
+    """The tokenizer itself, or that of a processor. Raises TemplateMissingError for a processor without one."""
+    return owner if hasattr(owner, "convert_ids_to_tokens") else _inner(owner)
 
 
 def _handed_on(name: str, make: Callable[[Any], Callable[..., Any]]) -> Callable[[Any], Callable[..., Any]]:

@@ -44,6 +44,7 @@ class Domain:
         content_as_reasoning: what stands before the text beside a call, if it is written as reasoning.
         prompt_tools: "drawn", or "simple" where the chat template chokes on others.
         legacy_tools: chat templates that want Cohere's old kind of tools.
+        no_tools: chat templates that can't be rendered with tools at all.
         fixtures: canitoolcall's families, each with `count`, and `models` if only those models' fixtures count.
         named: names of models that must find this template by the name alone.
         plain: prompt, output and message of ordinary output, which the native engine must read alike.
@@ -68,6 +69,7 @@ class Domain:
     content_as_reasoning: str = ""
     prompt_tools: str = "drawn"
     legacy_tools: tuple[str, ...] = ()
+    no_tools: tuple[str, ...] = ()
     fixtures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     named: tuple[str, ...] = ()
     plain: tuple[Mapping[str, Any], ...] = ()

@@ -104,7 +104,15 @@ def parse(template: ResponseTemplate, text: str, chunk: int | None) -> dict[str,
 
 
 def excess(run: Callable[[int], object], size: int, *, constant: int = CONSTANT) -> str:
-    """ "" if `run(2 * size)` costs at most about twice the steps of `run(size)`, else both counts."""
+    """ "" if `run(2 * size)` costs at most about twice the steps of `run(size)`, else both counts.
+
+    A text may come to what costs only behind its first `size` characters (long markers, one after the other). So what
+    seems to be too much is measured again on texts that are eight times as long, where growth beyond linear still is.
+    """
+    return _excess(run, size, constant) and _excess(run, 8 * size, constant)
+
+
+def _excess(run: Callable[[int], object], size: int, constant: int) -> str:
     run(2 * size)  # fills the memos
     small, large = (steps(lambda factor=factor: run(factor * size)) for factor in (1, 2))  # type: ignore[misc]
     return "" if large <= SLACK * small + constant else f"{small} steps, and {large} for twice the text"

@@ -56,13 +56,26 @@ LEGACY_TOOLS: list[dict[str, Any]] = [
 ]
 _REASONING = dict.fromkeys(("reasoning_content", "reasoning", "thinking"), THOUGHT)
 
-# The probe messages, by name. Where a template refuses one with the tools, it is asked without.
+# The probe messages, by name. Where a template refuses one with the tools, it is asked without; where it refuses a call
+# altogether, with the arguments as JSON text.
 PROBES: Mapping[str, Mapping[str, Any]] = {
     "content": {"role": "assistant", "content": ANSWER},
     "think": {"role": "assistant", "content": ANSWER, **_REASONING},
     "calls": {"role": "assistant", "content": "", "tool_calls": CALLS},
     "think_calls": {"role": "assistant", "content": "", "tool_calls": CALLS, **_REASONING},
 }
+
+
+def _forms(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The message, and if it has calls, the same with their arguments as text."""
+    calls = message.get("tool_calls")
+    if not calls:
+        return [message]
+    texts = [
+        {**call, "function": {**call["function"], "arguments": json.dumps(call["function"]["arguments"])}}
+        for call in calls
+    ]
+    return [message, {**message, "tool_calls": texts}]
 
 
 def render_probes(source: str) -> Mapping[str, str]:
@@ -76,7 +89,7 @@ def render_probes(source: str) -> Mapping[str, str]:
 
 @lru_cache(maxsize=256)
 def _render_probes(source: str) -> Mapping[str, str]:
-    chats = {name: {"messages": [USER, message]} for name, message in PROBES.items()}
+    chats = {name: [[USER, form] for form in _forms(message)] for name, message in PROBES.items()}
     request = json.dumps({"source": source, "tools": [TOOLS, None, LEGACY_TOOLS], "chats": chats, "user": USER})
     if not sys.executable:
         return {}
@@ -157,9 +170,11 @@ def _render(template: Any, messages: Sequence[Any], tools: Iterable[Any] | None,
 def _answer(request: Mapping[str, Any]) -> dict[str, str]:
     template = _environment().from_string(request["source"])
     answers: dict[str, str] = {}
-    for tools in request["tools"]:
-        asked = [(name, chat["messages"], False) for name, chat in request["chats"].items()]
-        for name, messages, prompt in [*asked, ("prompt", [request["user"]], True)]:
+    first = [(name, forms[0], False) for name, forms in request["chats"].items()]
+    others = [(name, form, False) for name, forms in request["chats"].items() for form in forms[1:]]
+    rounds = [(tools, [*first, ("prompt", [request["user"]], True)]) for tools in request["tools"]]
+    for tools, chats in [*rounds, *((tools, others) for tools in request["tools"])]:
+        for name, messages, prompt in chats:
             text = None if name in answers else _render(template, messages, tools, prompt)
             if text is not None:
                 answers[name] = text

@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from . import detokenize
+from . import detokenize, pipelines
 from .errors import InputTypeError, TemplateError, TemplateMissingError
 from .imports import when_imported
 from .parser import Errors, Message, ResponseParser, parse_response
@@ -45,12 +45,20 @@ def install() -> None:
         _patch(PreTrainedTokenizerBase, _TOKENIZER)
         # The processors' module loads torch where that is installed: it is patched when somebody asks for it.
         _pending.append(when_imported("transformers.processing_utils", _patch_processors))
+        _pending.append(when_imported("transformers.pipelines.text_generation", _patch_pipelines))
 
 
 def _patch_processors(module: Any) -> None:
     with _lock:
         if _originals:  # else `uninstall` came first: the import was under way, in another thread
             _patch(module.ProcessorMixin, _PROCESSOR)
+
+
+def _patch_pipelines(module: Any) -> None:
+    with _lock:
+        if _originals:
+            for owner, makers in pipelines.patches(module):
+                _patch(owner, makers)
 
 
 def _patch(owner: type, makers: Mapping[str, Callable[[Any], Any]]) -> None:
@@ -271,13 +279,17 @@ def response_parser(
     prefix: Any = None,
     tools: Sequence[Any] | None = None,
     errors: Errors = "strict",
+    **options: Any,
 ) -> ResponseParser:
-    """What `tokenizer.get_response_parser` gives, whether or not the plugin is installed."""
+    """What `tokenizer.get_response_parser` gives, whether or not the plugin is installed.
+
+    `options` are others of `ResponseParser`.
+    """
     template = response_template_of(tokenizer) if response_template is None else load_template(response_template)
     prefixes = None if prefix is None else detokenize.prefixes_of(tokenizer, prefix, template)
     if isinstance(prefixes, list):
         prefixes = _only(prefixes, "a parser is for one generation")
-    return ResponseParser(template, prefixes, tools=tools, errors=errors)
+    return ResponseParser(template, prefixes, tools=tools, errors=errors, **options)
 
 
 def _only(prefixes: list[str], why: str) -> str:

@@ -45,6 +45,8 @@ class Domain:
         prompt_tools: "drawn", or "simple" where the chat template chokes on others.
         legacy_tools: chat templates that want Cohere's old kind of tools.
         no_tools: chat templates that can't be rendered with tools at all.
+        as_repr: chat templates that print arguments as Python does, which is no JSON: only calls without any come back.
+        prompts: chat templates that write prompts, but no answers: an output behind the prompt, and its message.
         fixtures: canitoolcall's families, each with `count`, and `models` if only those models' fixtures count.
         named: names of models that must find this template by the name alone.
         plain: prompt, output and message of ordinary output, which the native engine must read alike.
@@ -70,6 +72,8 @@ class Domain:
     prompt_tools: str = "drawn"
     legacy_tools: tuple[str, ...] = ()
     no_tools: tuple[str, ...] = ()
+    as_repr: tuple[str, ...] = ()
+    prompts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     fixtures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     named: tuple[str, ...] = ()
     plain: tuple[Mapping[str, Any], ...] = ()

@@ -210,6 +210,8 @@ def parsed(template: ResponseTemplate, turn: rendering.Turn, tools: list[Any]) -
 def round_trip(domain: Domain, template: ResponseTemplate, chat_template: str, identifier: str, examples: int) -> int:
     """Draw `examples` messages, render and parse them. Returns how many could be rendered; raises Mismatch."""
     renderer = Renderer.of(chat_template, domain, template)
+    if identifier in domain.prompts:
+        return behind_the_prompt(template, renderer, **domain.prompts[identifier])
     switches = [*SWITCHES, *map(dict, domain.switches)]
     rendered = 0
 
@@ -223,7 +225,7 @@ def round_trip(domain: Domain, template: ResponseTemplate, chat_template: str, i
     @given(messages(domain), st.sampled_from(list(HISTORIES)), st.sampled_from(switches), st.booleans())
     def check(message: Message, history: str, switch: dict[str, Any], with_tools: bool) -> None:
         nonlocal rendered
-        if not domain.holds(message):
+        if not domain.holds(message) or (identifier in domain.as_repr and has_arguments(message)):
             return
         tools = prompt_tools(domain, identifier, message, with_tools)
         probed_with = json.dumps(simple_tools(domain, identifier)) if tools else ""
@@ -241,6 +243,17 @@ def round_trip(domain: Domain, template: ResponseTemplate, chat_template: str, i
 
     check()
     return rendered
+
+
+def behind_the_prompt(template: ResponseTemplate, renderer: Renderer, output: str, message: Message) -> int:
+    """Parse `output` behind the prompt for the first question. Returns 1; raises Mismatch."""
+    turn = rendering.Turn(renderer.render(HISTORIES["first"], add_generation_prompt=True), output)
+    compare({"role": "assistant", **message}, parsed(template, turn, []), turn)
+    return 1
+
+
+def has_arguments(message: Message) -> bool:
+    return any(item["function"]["arguments"] for item in message.get("tool_calls", ()))
 
 
 def without_ids(message: Message) -> Message:

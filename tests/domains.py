@@ -48,6 +48,7 @@ class Domain:
         as_repr: chat templates that print arguments as Python does, which is no JSON: only calls without any come back.
         prompts: chat templates that write prompts, but no answers: an output behind the prompt, and its message.
         fixtures: canitoolcall's families, each with `count`, and `models` if only those models' fixtures count.
+        soft: fixtures that match only but for white space around the texts (canitoolcall's SOFT_PASS), with the reason.
         named: names of models that must find this template by the name alone.
         plain: prompt, output and message of ordinary output, which the native engine must read alike.
     """
@@ -75,6 +76,7 @@ class Domain:
     as_repr: tuple[str, ...] = ()
     prompts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     fixtures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    soft: Mapping[str, str] = field(default_factory=dict)
     named: tuple[str, ...] = ()
     plain: tuple[Mapping[str, Any], ...] = ()
 

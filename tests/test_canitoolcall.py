@@ -43,15 +43,21 @@ def plain(value: Any) -> Any:
     return [plain(item) for item in value] if isinstance(value, list) else value
 
 
-def check(message: dict[str, Any], fixture: dict[str, Any]) -> None:
+def stripped(outcome: dict[str, Any]) -> dict[str, Any]:
+    """But for white space around the texts: what the suite calls a soft pass."""
+    return {key: (value.strip() or None) if isinstance(value, str) else value for key, value in outcome.items()}
+
+
+def check(message: dict[str, Any], fixture: dict[str, Any], *, soft: bool = False) -> None:
     got = outcome(message)
     if "expected" in fixture:
-        wanted = fixture["expected"]
-        assert got == {
-            "content": wanted["content"] or None,
-            "reasoning_content": wanted["reasoning_content"] or None,
-            "tool_calls": plain(wanted["tool_calls"]),
-        }
+        expected = fixture["expected"]
+        wanted = {key: expected[key] or None for key in ("content", "reasoning_content")}
+        wanted |= {"tool_calls": plain(expected["tool_calls"])}
+        if soft:
+            assert got != wanted, "passes strictly: needn't be listed"
+            got, wanted = stripped(got), stripped(wanted)
+        assert got == wanted
         return
     accepted = fixture["expected_error"]["accept"]
     assert not got["tool_calls"]
@@ -83,7 +89,7 @@ def streamed(name: str, fixture: dict[str, Any], kind: str) -> dict[str, Any]:
 @pytest.mark.parametrize(("name", "fixture"), list(fixtures()))
 def test_whole(name: str, fixture: dict[str, Any]) -> None:
     materials.folder("canitoolcall")
-    check(whole(name, fixture), fixture)
+    check(whole(name, fixture), fixture, soft=fixture["id"] in domains()[name].soft)
 
 
 KINDS = ["characters", "groups-1", "groups-2"]
@@ -93,7 +99,7 @@ KINDS = ["characters", "groups-1", "groups-2"]
 @pytest.mark.parametrize(("name", "fixture"), list(fixtures()))
 def test_streamed(name: str, fixture: dict[str, Any], kind: str) -> None:
     materials.folder("canitoolcall")
-    check(streamed(name, fixture, kind), fixture)
+    check(streamed(name, fixture, kind), fixture, soft=fixture["id"] in domains()[name].soft)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,10 @@ from .strings import StringDialect, string_dialect
 MAX_DEPTH = 512
 
 JSON_WORDS: Mapping[str, Any] = {"true": True, "false": False, "null": None}
-BARE_KEY = re.compile(r"[\w$][\w$.-]*")  # an identifier; names of parameters have dashes and dots, too
+# Where keys are written without quotes (Gemma 4), templates written for Python print its words.
+LENIENT_WORDS: Mapping[str, Any] = {**JSON_WORDS, "True": True, "False": False, "None": None}
+# An identifier; names of parameters have dashes and dots, too, and keys of objects spaces.
+BARE_KEY = re.compile(r"[\w$][\w$.-]*(?: +[\w$.-]+)*")
 
 _STRINGS_AND_BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{]+|[\]}]+', re.DOTALL)
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -33,7 +36,8 @@ _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 def json_notation(string_delims: Iterable[Sequence[str]] = (), bare_key: re.Pattern[str] | None = None) -> Notation:
     """JSON, with strings in further markers and (if `bare_key` is given) keys without quotes."""
     quotes = {'"': quoted_string('"', JSON_ESCAPES, lone_surrogate="\ufffd")}
-    return Notation(string_readers(quotes, string_delims), JSON_WORDS, bounded_int, MAX_DEPTH, bare_key)
+    words = JSON_WORDS if bare_key is None else LENIENT_WORDS
+    return Notation(string_readers(quotes, string_delims), words, bounded_int, MAX_DEPTH, bare_key)
 
 
 JSON = json_notation()

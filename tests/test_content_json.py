@@ -77,7 +77,7 @@ ERRORS: list[tuple[dict[str, Any], str, str, int]] = [
     ({}, "[" * 20_000, f"nested more than {MAX_DEPTH} levels", MAX_DEPTH),
     ({}, '{"a":' * 20_000, f"nested more than {MAX_DEPTH} levels", 5 * MAX_DEPTH),
     (BARE, "{a, b: 1}", "expected ':'", 2),
-    (BARE, "{a: None}", "expected a value", 4),
+    (BARE, "{a: none}", "expected a value", 4),
     (BARE, "[a: 1]", "expected a value", 1),
     (GEMMA, '{a:<|"|>x', "never closed by '<|\"|>'", 7),
 ]

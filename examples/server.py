@@ -196,6 +196,7 @@ class Job:
     max_tokens: int
     tools: list[dict[str, Any]] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    prefix: str | None = None  # what the parser is told of the prompt; None: all of it
 
 
 @dataclass(frozen=True)
@@ -474,7 +475,12 @@ def create_app(backends: list[Backend], workers: int = 2, waiting: int = 64) -> 
         backend = found(request.model)
         job = await asyncio.to_thread(backend.prepare, request)
         streamer = AsyncResponseStreamer(
-            backend.tokenizer, tools=job.tools, errors="recover", response_template=backend.template, groups=True
+            backend.tokenizer,
+            job.prefix,
+            tools=job.tools,
+            errors="recover",
+            response_template=backend.template,
+            groups=True,
         )
         completion = Completion(request, backend, job, streamer, engine.submit(backend, job, streamer))
         watch = asyncio.create_task(_close_when_gone(http, streamer))

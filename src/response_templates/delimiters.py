@@ -24,6 +24,8 @@ import regex
 
 from . import automaton, patterns, search, skips, syntax
 from .captures import Tracker
+from .control import ControlTokens
+from .errors import TemplateError
 from .search import Budget, Match
 from .syntax import Unsupported
 from .template import Field
@@ -82,11 +84,14 @@ class Search(Protocol):
 
 
 class WatchList:
-    """The delimiters that may come next, compiled. Immutable; shared by all streams."""
+    """The delimiters that may come next, compiled. Immutable; shared by all streams.
 
-    def __init__(self, delimiters: Iterable[Delimiter]) -> None:
+    With `controls` they are compiled for text in which control tokens are marked (see `control`).
+    """
+
+    def __init__(self, delimiters: Iterable[Delimiter], controls: ControlTokens | None = None) -> None:
         self.delimiters = tuple(sorted(delimiters, key=lambda each: (each.role == "close", each.field)))
-        self._finder = _finder(self.delimiters)
+        self._finder = _finder(self.delimiters) if controls is None else _marked_finder(self.delimiters, controls)
         self.plain: Plain | None = self._finder.plain
         self.width: int = self._finder.width
         self.guarded = isinstance(self._finder, _Guarded)
@@ -129,6 +134,18 @@ def _finder(delimiters: tuple[Delimiter, ...]) -> _Finder:
         return _Patterns([_tree(each) for each in delimiters])
     except Unsupported:
         return _Guarded(delimiters)
+
+
+def _marked_finder(delimiters: tuple[Delimiter, ...], controls: ControlTokens) -> _Finder:
+    """As `_finder`, for marked text. (What `Unsupported` says was said when the control tokens were looked for.)"""
+    trees = [controls.rewritten(_tree(each)) for each in delimiters]
+    literals = [text for text in map(syntax.literal_text, trees) if text]
+    if len(literals) == len(trees) and not _entangled(literals):
+        return _Literals(literals)
+    try:
+        return _Patterns(trees)
+    except Unsupported as error:
+        raise TemplateError(f"token_delimiters=True can't be used with this template: a pattern is {error}") from None
 
 
 def _entangled(literals: list[str]) -> bool:

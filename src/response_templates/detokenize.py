@@ -31,6 +31,28 @@ MARGIN = 16  # characters at the front of a window that may be decoded different
 _BYTE_TOKEN = re.compile(r"<0x[0-9A-Fa-f]{2}>")  # a run of them is decoded together, or becomes U+FFFD together
 
 
+@dataclass(frozen=True, slots=True)
+class Marking:
+    """Prefixes with control tokens marked: `of_text` of one that is text, `of_ids` of one that is ids."""
+
+    of_text: Callable[[str], str]
+    of_ids: Callable[[list[int]], str]
+
+
+def ids_of(tokenizer: Any, value: Any, what: str) -> list[int] | str | list[Any]:
+    """The ids of one response (a list of int), or a list of these for a batch. What is text stays text.
+
+    Raises:
+        InputTypeError: as for `texts_of`.
+    """
+
+    def ids(each: Any) -> Any:
+        return _without_end_padding(tokenizer, _ids(tokenizer, each, what))
+
+    rows: list[int] | str | list[Any] = _each(value, what, ids)
+    return rows
+
+
 def texts_of(tokenizer: Any, value: Any, what: str) -> str | list[str]:
     """The text of one response, or the texts of a batch.
 
@@ -41,11 +63,17 @@ def texts_of(tokenizer: Any, value: Any, what: str) -> str | list[str]:
     def text(ids: Any) -> str:
         return _decode(tokenizer, _without_end_padding(tokenizer, _ids(tokenizer, ids, what)))
 
-    return _each(value, what, text)
+    texts: str | list[str] = _each(value, what, text)
+    return texts
 
 
-def prefixes_of(tokenizer: Any, value: Any, template: ResponseTemplate) -> str | list[str]:
+def prefixes_of(
+    tokenizer: Any, value: Any, template: ResponseTemplate, marking: Marking | None = None
+) -> str | list[str]:
     """As `texts_of`, for prefixes; of ids only the text from shortly before the last anchor of `template` on.
+
+    Args:
+        marking: what is done to each prefix, so that it comes out marked (see `control`).
 
     Raises:
         InputTypeError: as for `texts_of`.
@@ -55,10 +83,12 @@ def prefixes_of(tokenizer: Any, value: Any, template: ResponseTemplate) -> str |
     def text(ids: Any) -> str:
         end = _decode_end(tokenizer, ids, anchor) if anchor is not None and not _is_scalar(ids) else None
         if end is not None:
-            return end
-        return _decode(tokenizer, _without_begin_padding(tokenizer, _ids(tokenizer, ids, "prefix")))
+            return end[1] if marking is None else marking.of_ids(end[0])
+        own = _without_begin_padding(tokenizer, _ids(tokenizer, ids, "prefix"))
+        return _decode(tokenizer, own) if marking is None else marking.of_ids(own)
 
-    return _each(value, "prefix", text)
+    texts: str | list[str] = _each(value, "prefix", text, _as_it_is if marking is None else marking.of_text)
+    return texts
 
 
 # --- only the end of a prefix --------------------------------------------------------------------------------------
@@ -97,15 +127,16 @@ def _anchor_of(template: ResponseTemplate) -> _Anchor | None:
     return None if reach == float("inf") else _Anchor(patterns.compile_pattern(source), max(1, int(reach)))
 
 
-def _decode_end(tokenizer: Any, value: Any, anchor: _Anchor) -> str | None:
-    """The end of a prefix from before its last anchor on; None if all of it is needed."""
+def _decode_end(tokenizer: Any, value: Any, anchor: _Anchor) -> tuple[list[int], str] | None:
+    """The ids and text of a prefix from before its last anchor on; None if all of it is needed."""
     size = _length(value)
     window = FIRST_WINDOW
     while window < size:
         begin = _boundary(tokenizer, value, size - window)
-        text = _decode(tokenizer, _ids(tokenizer, value[begin:], "prefix", begin))
+        ids = _ids(tokenizer, value[begin:], "prefix", begin)
+        text = _decode(tokenizer, ids)
         if anchor.surely_last(text, MARGIN):
-            return text
+            return ids, text
         window *= 2
     return None
 
@@ -124,17 +155,21 @@ def _boundary(tokenizer: Any, value: Any, begin: int) -> int:
 # --- kinds ---------------------------------------------------------------------------------------------------------
 
 
-def _each(value: Any, what: str, text: Callable[[Any], str]) -> str | list[str]:
-    """`value` as text, or each of a batch; `text` decodes the ids of one sequence."""
+def _as_it_is(text: str) -> str:
+    return text
+
+
+def _each(value: Any, what: str, of_ids: Callable[[Any], Any], of_text: Callable[[str], str] = _as_it_is) -> Any:
+    """What `of_ids` (the ids of one sequence) or `of_text` makes of `value`, or of each of a batch."""
     value = _unwrapped(value, what)
     if isinstance(value, str):
-        return value
+        return of_text(value)
     if not _is_batch(value, what):
-        return text(value)
+        return of_ids(value)
     for place, each in enumerate(value):
         if _is_scalar(each):
             raise InputTypeError(f"{what}[{place}] is {_shown(each)}, but others are texts or sequences of ids")
-    return [each if isinstance(each, str) else text(each) for each in value]
+    return [of_text(each) if isinstance(each, str) else of_ids(each) for each in value]
 
 
 def _unwrapped(value: Any, what: str) -> Any:
@@ -180,19 +215,37 @@ def _shown(value: Any) -> str:
     return repr(value)[:60]
 
 
-def _ids(tokenizer: Any, value: Any, what: str, offset: int = 0) -> list[int]:
-    """The ids of one sequence as a list of int, each of the vocabulary; `offset` is where `value` begins in `what`."""
+def plain_ids(value: Any, what: str, offset: int = 0) -> list[int]:
+    """The ids of one sequence as a list of int; `offset` is where `value` begins in `what`.
+
+    Raises:
+        InputTypeError: `value` is of another kind, or one in it is no id. (Of what vocabulary is not asked here.)
+    """
     listed = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(listed, int) and not isinstance(listed, bool):
         listed = [listed]
     if not isinstance(listed, (list, tuple)):
-        raise InputTypeError(f"{what} must be a sequence of token ids, not {type(value).__name__}")
+        hint = " (decode it first)" if isinstance(value, (bytes, bytearray)) else ""
+        raise InputTypeError(f"{what} must be a sequence of token ids, not {_kind_of(value)}{hint}")
     ids = [each.item() if getattr(each, "shape", None) == () else each for each in listed]
-    size = len(tokenizer)
     for place, each in enumerate(ids, offset):
         if isinstance(each, bool) or not isinstance(each, int):
-            hint = "; it is nested too deep" if isinstance(each, (list, tuple)) else ""
+            deep = isinstance(each, (list, tuple)) or getattr(each, "shape", None)
+            hint = "; it is nested too deep (these are the ids of one sequence)" if deep else ""
             raise InputTypeError(f"{what}[{place}] is {_shown(each)}, which is no token id{hint}")
+    return ids
+
+
+def _kind_of(value: Any) -> str:
+    dtype = getattr(value, "dtype", None)
+    return type(value).__name__ + (f" of {dtype}" if dtype is not None else "")
+
+
+def _ids(tokenizer: Any, value: Any, what: str, offset: int = 0) -> list[int]:
+    """As `plain_ids`, each of the vocabulary."""
+    ids = plain_ids(value, what, offset)
+    size = len(tokenizer)
+    for place, each in enumerate(ids, offset):
         if not 0 <= each < size and not _is_far_token(tokenizer, each):
             raise InputTypeError(f"{what}[{place}] is {each}, which is not in the vocabulary of {size} tokens")
     return ids

@@ -26,7 +26,7 @@ from typing import Any, Literal, TypeAlias, overload
 
 from . import patterns
 from .buffer import TextBuffer
-from .content import ContentError, StringTracker
+from .content import ContentError, StringDialect, StringTracker
 from .delimiters import NoSearch, Search, WatchList
 from .errors import InputTypeError, ParseError, ParserFinalizedError, PrefixRequiredError, TemplateError
 from .plan import FieldPlan, Plan, plan_for
@@ -164,7 +164,7 @@ class ResponseParser:
         _check_text(prefix, "prefix")
         if errors == "repair":
             load_library()  # missing: say so now, not at the first fault
-        self._plan: Plan = plan_for(load_template(response_template))
+        self._plan: Plan = self._planned(load_template(response_template))
         self._tools = ToolTypes.from_tools(tools) if tools else None
         self._errors: Errors = errors
         self._tells_groups = groups
@@ -232,6 +232,9 @@ class ResponseParser:
         self._parse(events, at_end=True)
         self._check_missing()
         return self._message(), events
+
+    def _planned(self, template: ResponseTemplate) -> Plan:
+        return plan_for(template)
 
     def _check_open(self) -> None:
         if self._failure is not None:
@@ -470,12 +473,15 @@ class ResponseParser:
         """The string tracker, having read all of the body so far."""
         if region.strings is None:
             assert region.plan.strings is not None
-            region.strings = StringTracker(region.plan.strings)
+            region.strings = self._tracker(region.plan.strings)
         if region.withheld is None:
             for piece in region.pieces[region.lexed :]:
                 region.strings.advance(piece)
             region.lexed = len(region.pieces)
         return region.strings
+
+    def _tracker(self, dialect: StringDialect) -> StringTracker:
+        return StringTracker(dialect)
 
     def _withhold(self, region: _Region, withheld: _Withheld, text: str, events: list[Event]) -> None:
         """More text after a withheld close: once its string has ended, all of it is body."""
@@ -736,14 +742,19 @@ def parse_response(
     """
     template = load_template(response_template)
     if isinstance(text, (list, tuple)):
-        prefixes = _one_each(prefix, len(text))
+        prefixes = one_each(prefix, len(text))
         return [_parse_one(each, template, before, tools, errors) for each, before in zip(text, prefixes, strict=True)]
     if isinstance(prefix, (list, tuple)):
         raise InputTypeError("prefix is a list, but text is a single str")
     return _parse_one(text, template, prefix, tools, errors)
 
 
-def _one_each(prefix: str | Sequence[str] | None, count: int) -> Sequence[str | None]:
+def one_each(prefix: str | Sequence[str] | None, count: int) -> Sequence[str | None]:
+    """One prefix for all of `count` texts, or one each.
+
+    Raises:
+        InputTypeError: there are more, or fewer; or it is something else.
+    """
     if prefix is None or isinstance(prefix, str):
         return [prefix] * count
     if not isinstance(prefix, (list, tuple)):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from .content import ContentParser, StringDialect, compile_content
+from .control import ControlTokens
 from .delimiters import WatchList, delimiters_of, last_match
 from .shaping import CALLS_FIELD, Shape, compile_shape, shapes_calls
 from .template import Field, ResponseTemplate, field_groups, thaw
@@ -54,25 +55,28 @@ class Plan:
 
 
 @lru_cache(maxsize=512)
-def plan_for(template: ResponseTemplate) -> Plan:
-    """The plan of `template`."""
-    fields = {name: _field_plan(field) for name, field in template.fields.items()}
+def plan_for(template: ResponseTemplate, controls: ControlTokens | None = None) -> Plan:
+    """The plan of `template`; with `controls` for text in which control tokens are marked."""
+    fields = {name: _field_plan(field, controls) for name, field in template.fields.items()}
     implicit = template.implicit_field
     delimiters = [each for field in template.fields.values() for each in delimiters_of(field, "open")]
     if implicit is not None:
         delimiters += delimiters_of(implicit, "close")
-    outside = WatchList(delimiters)
+    outside = WatchList(delimiters, controls)
+    last_anchor = anchor = last_match(template.start_anchor_pattern, template.start_anchor)
+    if controls is not None:
+        last_anchor = lambda prefix: anchor(controls.unmark(prefix))  # noqa: E731
     return Plan(
         template=template,
         fields=fields,
         implicit=fields[implicit.name] if implicit is not None else None,
         outside=outside,
-        last_anchor=last_match(template.start_anchor_pattern, template.start_anchor),
+        last_anchor=last_anchor,
         width=max(outside.width, *(plan.closes.width for plan in fields.values())),
     )
 
 
-def _field_plan(field: Field) -> FieldPlan:
+def _field_plan(field: Field, controls: ControlTokens | None) -> FieldPlan:
     arguments = thaw(field.content_args)
     parser = compile_content(field.content, arguments)
     return FieldPlan(
@@ -80,7 +84,7 @@ def _field_plan(field: Field) -> FieldPlan:
         name=field.name,
         parser=parser,
         shape=compile_shape(field),
-        closes=WatchList(delimiters_of(field, "close")),
+        closes=WatchList(delimiters_of(field, "close"), controls),
         has_groups=bool(field_groups(field)),
         dirty=not parser.is_text,
         skips_lead=parser.is_text and arguments.get("strip", True),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from . import detokenize
 from .errors import InputTypeError, ParseError, PrefixRequiredError, StreamError
 from .parser import Event, Message
 from .tokenizer import response_parser, tokenizer_of
@@ -71,42 +70,6 @@ class Row:
         return events
 
 
-class _IdParser:
-    """A parser that is fed ids."""
-
-    def __init__(self, tokenizer: Any, parser: Any) -> None:
-        self.initial_events = parser.initial_events
-        self._tokenizer = tokenizer
-        self._parser = parser
-        self._ids: list[int] = []
-        self._context = 0
-        self._fed = 0
-
-    def feed(self, ids: list[int]) -> list[Event]:
-        events: list[Event] = []
-        for each in detokenize._ids(self._tokenizer, ids, "the generation", len(self._ids)):
-            self._ids.append(each)
-            events += self._pass_on(holding=True)
-        return events
-
-    def finalize(self) -> tuple[Message, list[Event]]:
-        events = self._pass_on(holding=False)
-        message, last = self._parser.finalize()
-        return message, events + last
-
-    def _pass_on(self, holding: bool) -> list[Event]:
-        before = self._decode(self._ids[self._context : self._fed])
-        text = self._decode(self._ids[self._context :])
-        if holding and text.endswith("\ufffd"):
-            return []
-        self._context, self._fed = self._fed, len(self._ids)
-        events: list[Event] = self._parser.feed(text[len(before) :])
-        return events
-
-    def _decode(self, ids: list[int]) -> str:
-        return detokenize._decode(self._tokenizer, ids)
-
-
 class RowFactory:
     """Makes the rows of one generation.
 
@@ -144,8 +107,7 @@ class RowFactory:
         return [Row(number, self._parser(prefix), fill, last) for number, prefix in enumerate(prefixes)]
 
     def _parser(self, prefix: Any) -> Any:
-        parser = response_parser(self._tokenizer, self._template, prefix=prefix, **self._options)
-        return _IdParser(self._tokenizer, parser)
+        return response_parser(self._tokenizer, self._template, prefix=prefix, **self._options)
 
     @staticmethod
     def _each_prefix(prefix: Any) -> list[Any]:

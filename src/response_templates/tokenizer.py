@@ -21,8 +21,10 @@ from typing import Any
 
 from . import detokenize, pipelines
 from .errors import InputTypeError, TemplateError, TemplateMissingError
+from .id_parser import IdParser, parser_for_ids, prefixes_for_ids
 from .imports import when_imported
-from .parser import Errors, Message, ResponseParser, parse_response
+from .offsets import OffsetParser
+from .parser import Errors, Message, ResponseParser, one_each, parse_response
 from .reasoning import with_reasoning
 from .template import TEMPLATE_KEYS, ResponseTemplate, load_template
 
@@ -218,6 +220,8 @@ def _tokenizer_parse(native: Any) -> Callable[..., Any]:
         prefix: Any = None,
         tools: list[Any] | None = None,
         errors: Errors = "strict",
+        token_delimiters: bool = False,
+        offsets: bool = False,
     ) -> Message | list[Message]:
         """Turn what the model generated back into a message (or, for a batch, a list of messages).
 
@@ -228,6 +232,11 @@ def _tokenizer_parse(native: Any) -> Callable[..., Any]:
             prefix: the prompt, in any of the same kinds; for a batch one for all, or one each. `""` opts out.
             tools: the tools that were offered, as for `apply_chat_template`; string arguments are cast by them.
             errors: `"strict"`, `"recover"` or `"repair"`; see `response_templates.ResponseParser`.
+            token_delimiters: a delimiter that is a token of its own in this vocabulary (an added token) counts only
+                where the model emitted that token; the same characters written with ordinary tokens are text. Only for
+                ids.
+            offsets: the message gets a key `offsets`, which says where each region is in the generation (see
+                `response_templates.OffsetParser`); for ids also in tokens.
 
         Raises:
             TemplateMissingError: the tokenizer has no response template.
@@ -237,6 +246,10 @@ def _tokenizer_parse(native: Any) -> Callable[..., Any]:
         if _means_old_schema(self, schema, native):
             return _by_old_schema(native, self, response, schema)
         template = response_template_of(self) if schema is None else load_template(schema)
+        if token_delimiters or offsets:
+            return _parse_ids(
+                self, template, response, prefix, token_delimiters, offsets, {"tools": tools, "errors": errors}
+            )
         texts: Any = detokenize.texts_of(self, response, "response")
         prefixes: Any = None if prefix is None else detokenize.prefixes_of(self, prefix, template)
         if isinstance(texts, str) and isinstance(prefixes, list):
@@ -255,19 +268,37 @@ def _tokenizer_parser(native: Any) -> Callable[..., Any]:
         prefix: Any = None,
         tools: list[Any] | None = None,
         errors: Errors = "strict",
-    ) -> ResponseParser:
+        groups: bool = False,
+        token_delimiters: bool = False,
+        offsets: bool = False,
+    ) -> IdParser:
         """A parser for one generation as it streams in (see `response_templates.ResponseParser`).
+
+        Its `feed` takes text, an id, or a list, an array or a tensor of ids, in any mixture. Ids are decoded as they
+        come: a character that is not complete is held, and becomes U+FFFD where text or the end follows.
 
         Args:
             response_template: a template to use in place of the tokenizer's own.
             prefix: the prompt: a str, a list of token ids, a numpy array or a tensor. `""` opts out.
-            tools, errors: as for `parse_response`.
+            tools, errors, token_delimiters: as for `parse_response`.
+            groups: as for `response_templates.ResponseParser`.
+            offsets: each event says where it is in the generation (see `response_templates.OffsetParser`), also in
+                tokens: `token_start` and `token_end`.
 
         Raises:
             TemplateMissingError: the tokenizer has no response template.
             PrefixRequiredError, TemplateError, InputTypeError: as for `response_templates.ResponseParser`.
         """
-        return response_parser(self, response_template, prefix=prefix, tools=tools, errors=errors)
+        return response_parser(
+            self,
+            response_template,
+            prefix=prefix,
+            tools=tools,
+            errors=errors,
+            groups=groups,
+            token_delimiters=token_delimiters,
+            offsets=offsets,
+        )
 
     return _named(get_parser, "get_response_parser", native)
 
@@ -279,17 +310,58 @@ def response_parser(
     prefix: Any = None,
     tools: Sequence[Any] | None = None,
     errors: Errors = "strict",
+    token_delimiters: bool = False,
+    offsets: bool = False,
     **options: Any,
-) -> ResponseParser:
+) -> IdParser:
     """What `tokenizer.get_response_parser` gives, whether or not the plugin is installed.
 
     `options` are others of `ResponseParser`.
     """
     template = response_template_of(tokenizer) if response_template is None else load_template(response_template)
-    prefixes = None if prefix is None else detokenize.prefixes_of(tokenizer, prefix, template)
+    prefixes = prefixes_for_ids(tokenizer, prefix, template, token_delimiters=token_delimiters)
     if isinstance(prefixes, list):
         prefixes = _only(prefixes, "a parser is for one generation")
-    return ResponseParser(template, prefixes, tools=tools, errors=errors, **options)
+    return parser_for_ids(
+        tokenizer,
+        template,
+        prefixes,
+        token_delimiters=token_delimiters,
+        offsets=offsets,
+        tools=tools,
+        errors=errors,
+        **options,
+    )
+
+
+def _parse_ids(
+    tokenizer: Any,
+    template: ResponseTemplate,
+    response: Any,
+    prefix: Any,
+    token_delimiters: bool,
+    offsets: bool,
+    options: Mapping[str, Any],
+) -> Message | list[Message]:
+    """`parse_response` where it matters which ids the text came from."""
+    rows = detokenize.ids_of(tokenizer, response, "response")
+    prefixes = prefixes_for_ids(tokenizer, prefix, template, token_delimiters=token_delimiters)
+
+    def parse(row: Any, before: str | None) -> Message:
+        if isinstance(row, str) and token_delimiters:
+            raise InputTypeError("token_delimiters=True needs the ids that were generated, but the response is text")
+        if isinstance(row, str):
+            parser: ResponseParser = OffsetParser(template, before, **options)
+        else:
+            parser = parser_for_ids(
+                tokenizer, template, before, token_delimiters=token_delimiters, offsets=offsets, **options
+            )
+        parser.feed(row)
+        return parser.finalize()[0]
+
+    if not isinstance(rows, list) or not rows or isinstance(rows[0], int):
+        return parse(rows, _only(prefixes, "there is one response") if isinstance(prefixes, list) else prefixes)
+    return [parse(row, before) for row, before in zip(rows, one_each(prefixes, len(rows)), strict=True)]
 
 
 def _only(prefixes: list[str], why: str) -> str:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
         TemplateMissingError,
         UnknownTemplateError,
     )
+    from .id_parser import IdParser
+    from .offsets import OffsetParser
     from .openai import OpenAIDeltas, async_openai_deltas, from_openai, openai_deltas, to_openai
     from .parser import ResponseParser, parse_response
     from .registry import RegisteredTemplate, get_template, list_templates, template_for
@@ -49,6 +51,8 @@ _HOME = {
     "from_openai": "openai",
     "openai_deltas": "openai",
     "to_openai": "openai",
+    "IdParser": "id_parser",
+    "OffsetParser": "offsets",
     "Span": "spans",
     "explain": "spans",
     "ResponseParser": "parser",
@@ -73,7 +77,9 @@ _HOME = {
 __all__ = [
     "AsyncResponseStreamer",
     "Field",
+    "IdParser",
     "InputTypeError",
+    "OffsetParser",
     "OpenAIDeltas",
     "ParseError",
     "ParserFinalizedError",

@@ -7,6 +7,7 @@ template does not write cannot come back, and is not expected to.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 from collections.abc import Mapping, Sequence
@@ -128,18 +129,22 @@ def _as_text(item: Message) -> Message:
 def _takes_objects(chat_template: str, tokens: tuple[tuple[str, str], ...]) -> bool:
     """False if the chat template writes the arguments of a call only where they are text: found by rendering."""
     with_call = call("qname", {"qkey": "qvalue"}, "abcdefgh0")
-    chat = [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "", "tool_calls": [with_call]}]
-    try:
-        text = _tokenizer(tokens).apply_chat_template(chat, chat_template=chat_template, tokenize=False)
-    except Exception:
-        text = ""
-    if "qkey" in text and "{'qkey'" not in text:
-        return True
-    chat[1] |= {"tool_calls": [_as_text(with_call)]}
-    try:
-        return "qkey" not in _tokenizer(tokens).apply_chat_template(chat, chat_template=chat_template, tokenize=False)
-    except Exception:
-        return True
+    as_object, as_text = (_rendered_call(chat_template, tokens, item) for item in (with_call, _as_text(with_call)))
+    return ("qkey" in as_object and "{'qkey'" not in as_object) or "qkey" not in as_text
+
+
+def _rendered_call(chat_template: str, tokens: tuple[tuple[str, str], ...], item: Message) -> str:
+    """A chat with this call; some chat templates write calls only where the content is null."""
+    chats = [[{"role": "user", "content": "Hi."}, assistant(content, item)] for content in ("", None)]
+    texts = []
+    for chat in chats:
+        with contextlib.suppress(Exception):  # a chat template raises whatever its author thought of
+            texts.append(_tokenizer(tokens).apply_chat_template(chat, chat_template=chat_template, tokenize=False))
+    return next((text for text in texts if "qkey" in text), "")
+
+
+def assistant(content: str | None, *calls: Message) -> Message:
+    return {"role": "assistant", "content": content, "tool_calls": list(calls)}
 
 
 Shape = tuple[bool, bool, int]
@@ -183,6 +188,13 @@ class Kept:
     calls: int
     content_as_reasoning: bool = False
     inline: bool = False
+    null_content: bool = False
+
+    def written(self, message: Message, renderer: Renderer) -> Message:
+        """The message in the way in which the chat template writes most of it."""
+        if self.null_content:
+            return message | {"content": None}
+        return inlined(message, renderer.inline) if self.inline else message
 
 
 def kept(renderer: Renderer, history: Sequence[Message], shape: Shape, **arguments: Any) -> Kept:
@@ -192,6 +204,11 @@ def kept(renderer: Renderer, history: Sequence[Message], shape: Shape, **argumen
         inline = _kept(renderer, history, inlined(probe(shape), renderer.inline), shape[2], **arguments)
         if inline.reasoning:
             return replace(inline, inline=True)
+    if shape[2] and not found.calls and not shape[1]:
+        with contextlib.suppress(DoesNotRender):
+            return replace(
+                _kept(renderer, history, probe(shape) | {"content": None}, shape[2], **arguments), null_content=True
+            )
     return found
 
 

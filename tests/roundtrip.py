@@ -221,6 +221,7 @@ def round_trip(domain: Domain, template: ResponseTemplate, chat_template: str, i
         database=None,
         suppress_health_check=list(HealthCheck),
         print_blob=False,
+        report_multiple_bugs=False,
     )
     @given(messages(domain), st.sampled_from(list(HISTORIES)), st.sampled_from(switches), st.booleans())
     def check(message: Message, history: str, switch: dict[str, Any], with_tools: bool) -> None:
@@ -232,7 +233,7 @@ def round_trip(domain: Domain, template: ResponseTemplate, chat_template: str, i
         kept = parts(renderer, history, json.dumps(switch), rendering.shape_of(message), probed_with)
         if kept is None:
             return
-        written = rendering.inlined(message, renderer.inline) if kept.inline else message
+        written = kept.written(message, renderer)
         try:
             turn = renderer.turn(HISTORIES[history], written, tools=tools, **switch)
         except DoesNotRender:  # some refuse certain values; that all are refused is found out by the count

@@ -280,7 +280,7 @@ def _inverts(template: ResponseTemplate, rendered: Mapping[str, str], probe: Map
     return all(
         _comes_back(template, rendered[name], probe.get("calls", 2))
         for name in probe["shapes"]
-        if name in {"calls", "content"}
+        if name in {"calls", "null_calls", "content"}
     )
 
 

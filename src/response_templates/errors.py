@@ -75,6 +75,10 @@ class InputTypeError(ResponseTemplateError, TypeError, ValueError):
     """An argument is of a kind that cannot be parsed (bytes, floats, ids out of the vocabulary, ...)."""
 
 
+class CampaignError(ResponseTemplateError, RuntimeError):
+    """A run over many repos cannot begin: its list of repos, its state file or its login is not there or not usable."""
+
+
 class StreamError(ResponseTemplateError, RuntimeError):
     """A streamer is used in a way it can't be: a second time, before its end, or its `generate` died."""
 

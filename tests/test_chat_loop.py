@@ -1,4 +1,7 @@
-"""A chat in a loop: append, apply_chat_template, generate, parse; several turns with tools, on the demo model."""
+"""A chat in a loop: append, apply_chat_template, generate, parse; several turns with tools, on the demo model.
+
+On old and new transformers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The example server, asked by OpenAI's own client: with and without streaming and tools, by many at once."""
+"""The example server, asked by OpenAI's own client: with and without streaming and tools, by many at once.
+
+On old and new transformers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stopping criteria: after a complete call, at the end tokens, when nobody reads."""
+"""Stopping criteria for transformers' `generate`: after a complete call, at the end tokens, when nobody reads."""
 
 from __future__ import annotations
 

@@ -34,7 +34,8 @@ class Row:
 
     def take(self, ids: list[int]) -> list[Event]:
         """The events of the next ids. Raises ParseError as the parser does."""
-        return self._numbered(self._parser.feed(self._settled(ids) if self._fill is not None else ids))
+        ids = self._settled(ids) if self._fill is not None else ids
+        return self._numbered(self._parser.feed(ids[0] if len(ids) == 1 else ids))  # a lone id has a shorter way
 
     def finish(self) -> list[Event]:
         """The last events; padding that is still held was padding. Raises ParseError as the parser does."""

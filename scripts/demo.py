@@ -141,62 +141,24 @@ def _named(template: str) -> Message:
         raise DemoError(f"--template {template}: {error}") from error
 
 
-class EventStream:
-    """A streamer for `generate`: each token that comes out is decoded and fed to the parser at once.
-
-    A character that takes several tokens is fed with its last one. The work for a token does not grow with the text:
-    only the tokens since the last two feeds are decoded.
-    """
-
-    def __init__(self, tokenizer: Any, parser: Any) -> None:
-        self.events: list[Event] = list(parser.initial_events)
-        self._tokenizer = tokenizer
-        self._parser = parser
-        self._ids: list[int] | None = None  # None until the prompt, which `generate` puts first, has gone by
-        self._context = 0  # ids from here to _fed give the context for decoding: spaces depend on the token before
-        self._fed = 0
-
-    def put(self, ids: Any) -> None:
-        """Take the next ids, as `generate` gives them."""
-        if self._ids is None:
-            self._ids = []
-            return
-        self._ids += ids.flatten().tolist()
-        self._feed(holding=True)
-
-    def end(self) -> None:
-        """The generation is over: what was held is fed, and the parser finalized."""
-        self._feed(holding=False)
-        self.events += self._parser.finalize()[1]
-
-    def _feed(self, holding: bool) -> None:
-        ids = self._ids or []
-        before = self._decode(ids[self._context : self._fed])
-        text = self._decode(ids[self._context :])
-        if holding and text.endswith("\ufffd"):
-            return
-        self.events += self._parser.feed(text[len(before) :])
-        self._context, self._fed = self._fed, len(ids)
-
-    def _decode(self, ids: list[int]) -> str:
-        return str(self._tokenizer.decode(ids, skip_special_tokens=False))
-
-
 def generate(tokenizer: Any, model: Any, messages: list[Message], max_new_tokens: int) -> Turn:
     """Generate the next message of the chat, greedily; parsed as a stream while it comes, and whole at the end."""
     import torch
+
+    from response_templates import ResponseStreamer
 
     inputs = tokenizer.apply_chat_template(
         messages, tools=list(TOOLS), add_generation_prompt=True, return_tensors="pt", return_dict=True
     )
     inputs = inputs.to(model.device)
     prompt = inputs["input_ids"][0]
-    stream = EventStream(tokenizer, tokenizer.get_response_parser(prefix=prompt, tools=TOOLS, errors="recover"))
+    streamer = ResponseStreamer(tokenizer, tools=TOOLS, errors="recover")
     with torch.inference_mode():
-        output = model.generate(**inputs, max_new_tokens=max_new_tokens, do_sample=False, streamer=stream)
+        output = streamer.run(model.generate, **inputs, max_new_tokens=max_new_tokens, do_sample=False)
     generated = output[0, prompt.shape[0] :]
     message = tokenizer.parse_response(generated, prefix=prompt, tools=TOOLS, errors="recover")
-    return Turn(tokenizer.decode(generated, skip_special_tokens=False), message, tuple(stream.events))
+    events = tuple({key: value for key, value in event.items() if key != "row"} for event in streamer)
+    return Turn(tokenizer.decode(generated, skip_special_tokens=False), message, events)
 
 
 def chat(tokenizer: Any, model: Any, question: str, max_new_tokens: int, show: Screen) -> list[Message]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         UnknownTemplateError,
     )
     from .id_parser import IdParser
+    from .masks import token_masks
     from .offsets import OffsetParser
     from .openai import OpenAIDeltas, async_openai_deltas, from_openai, openai_deltas, to_openai
     from .parser import ResponseParser, parse_response
@@ -53,6 +54,7 @@ _HOME = {
     "to_openai": "openai",
     "IdParser": "id_parser",
     "OffsetParser": "offsets",
+    "token_masks": "masks",
     "Span": "spans",
     "explain": "spans",
     "ResponseParser": "parser",
@@ -110,6 +112,7 @@ __all__ = [
     "parse_response",
     "template_for",
     "to_openai",
+    "token_masks",
     "uninstall",
 ]
 

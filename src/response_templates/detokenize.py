@@ -47,9 +47,9 @@ def ids_of(tokenizer: Any, value: Any, what: str) -> list[int] | str | list[Any]
     """
 
     def ids(each: Any) -> Any:
-        return _without_end_padding(tokenizer, _ids(tokenizer, each, what))
+        return without_end_padding(tokenizer, _ids(tokenizer, each, what))
 
-    rows: list[int] | str | list[Any] = _each(value, what, ids)
+    rows: list[int] | str | list[Any] = each_of(value, what, ids)
     return rows
 
 
@@ -61,9 +61,9 @@ def texts_of(tokenizer: Any, value: Any, what: str) -> str | list[str]:
     """
 
     def text(ids: Any) -> str:
-        return _decode(tokenizer, _without_end_padding(tokenizer, _ids(tokenizer, ids, what)))
+        return _decode(tokenizer, without_end_padding(tokenizer, _ids(tokenizer, ids, what)))
 
-    texts: str | list[str] = _each(value, what, text)
+    texts: str | list[str] = each_of(value, what, text)
     return texts
 
 
@@ -87,7 +87,7 @@ def prefixes_of(
         own = _without_begin_padding(tokenizer, _ids(tokenizer, ids, "prefix"))
         return _decode(tokenizer, own) if marking is None else marking.of_ids(own)
 
-    texts: str | list[str] = _each(value, "prefix", text, _as_it_is if marking is None else marking.of_text)
+    texts: str | list[str] = each_of(value, "prefix", text, _as_it_is if marking is None else marking.of_text)
     return texts
 
 
@@ -159,7 +159,7 @@ def _as_it_is(text: str) -> str:
     return text
 
 
-def _each(value: Any, what: str, of_ids: Callable[[Any], Any], of_text: Callable[[str], str] = _as_it_is) -> Any:
+def each_of(value: Any, what: str, of_ids: Callable[[Any], Any], of_text: Callable[[str], str] = _as_it_is) -> Any:
     """What `of_ids` (the ids of one sequence) or `of_text` makes of `value`, or of each of a batch."""
     value = _unwrapped(value, what)
     if isinstance(value, str):
@@ -263,7 +263,7 @@ def _is_far_token(tokenizer: Any, token_id: int) -> bool:
 # --- padding and decoding ------------------------------------------------------------------------------------------
 
 
-def _without_end_padding(tokenizer: Any, ids: list[int]) -> list[int]:
+def without_end_padding(tokenizer: Any, ids: list[int]) -> list[int]:
     """Without the padding at the end. Where the padding is the end token, one of them is the end token."""
     pad, end = tokenizer.pad_token_id, len(ids)
     while pad is not None and end and ids[end - 1] == pad:

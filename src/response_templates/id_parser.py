@@ -182,10 +182,13 @@ class TokenOffsets(Offsets):
         event[f"{name}token_end"] = behind
 
     def feed(self: Any, chunk: Any) -> list[Event]:
-        events: list[Event] = super().feed(chunk)
+        events: list[Event] = super().feed(chunk)  # type: ignore[misc]
         if isinstance(chunk, str):
             self._alignment.pass_text(len(chunk))
         return events
+
+    def _feed_text(self: Any, text: str) -> list[Event]:
+        return self._located(super()._feed_text(text))  # type: ignore[misc,no-any-return]
 
 
 class OffsetIdParser(TokenOffsets, IdParser):

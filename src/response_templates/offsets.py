@@ -32,8 +32,8 @@ class Offsets:
         event[f"{name}start"] = start - self._origin
         event[f"{name}end"] = end - self._origin
 
-    def feed(self: Any, chunk: Any) -> list[Event]:
-        events: list[Event] = super().feed(chunk)  # type: ignore[misc]
+    def _located(self: Any, events: list[Event]) -> list[Event]:
+        """The events of feeding some text, those that went the fast way placed as well."""
         if events and "start" not in events[0]:  # one chunk that went the fast way: nothing is held
             end = self._buffer.end + sum(map(len, self._pieces[self._fast_from :]))
             self._place(events[0], end - len(events[0]["text"]), end)
@@ -90,3 +90,7 @@ class OffsetParser(Offsets, ResponseParser):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._regions: list[dict[str, Any]] = []
         super().__init__(*args, **kwargs)
+
+    def feed(self, text: str) -> list[Event]:
+        """As `ResponseParser.feed`."""
+        return self._located(super().feed(text))

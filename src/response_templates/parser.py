@@ -706,6 +706,7 @@ def parse_response(
     prefix: str | None = None,
     tools: Sequence[Any] | None = None,
     errors: Errors = "strict",
+    offsets: bool = False,
 ) -> Message: ...
 
 
@@ -717,6 +718,7 @@ def parse_response(
     prefix: str | list[str] | None = None,
     tools: Sequence[Any] | None = None,
     errors: Errors = "strict",
+    offsets: bool = False,
 ) -> list[Message]: ...
 
 
@@ -727,6 +729,7 @@ def parse_response(
     prefix: str | list[str] | None = None,
     tools: Sequence[Any] | None = None,
     errors: Errors = "strict",
+    offsets: bool = False,
 ) -> Message | list[Message]:
     """Parse whole generations: a str gives a message, a list of them a list of messages.
 
@@ -735,18 +738,22 @@ def parse_response(
         response_template: a template, in any form that `load_template` takes.
         prefix: the prompt; for a list one for all, or one each. `""` opts out.
         tools, errors: as for `ResponseParser`.
+        offsets: the message gets a key `offsets`, which says where each region is (see `OffsetParser`).
 
     Raises:
         ParseError: under `errors="strict"`, a region doesn't parse.
         PrefixRequiredError, TemplateError, InputTypeError: as for `ResponseParser`.
     """
     template = load_template(response_template)
+    kind = _kind(offsets)
     if isinstance(text, (list, tuple)):
         prefixes = one_each(prefix, len(text))
-        return [_parse_one(each, template, before, tools, errors) for each, before in zip(text, prefixes, strict=True)]
+        return [
+            _parse_one(kind, each, template, before, tools, errors) for each, before in zip(text, prefixes, strict=True)
+        ]
     if isinstance(prefix, (list, tuple)):
         raise InputTypeError("prefix is a list, but text is a single str")
-    return _parse_one(text, template, prefix, tools, errors)
+    return _parse_one(kind, text, template, prefix, tools, errors)
 
 
 def one_each(prefix: str | Sequence[str] | None, count: int) -> Sequence[str | None]:
@@ -764,10 +771,23 @@ def one_each(prefix: str | Sequence[str] | None, count: int) -> Sequence[str | N
     return prefix
 
 
+def _kind(offsets: bool) -> type[ResponseParser]:
+    if not offsets:
+        return ResponseParser
+    from .offsets import OffsetParser  # built on this module
+
+    return OffsetParser
+
+
 def _parse_one(
-    text: str, template: ResponseTemplate, prefix: str | None, tools: Sequence[Any] | None, errors: Errors
+    kind: type[ResponseParser],
+    text: str,
+    template: ResponseTemplate,
+    prefix: str | None,
+    tools: Sequence[Any] | None,
+    errors: Errors,
 ) -> Message:
     _check_text(text, "text")
-    parser = ResponseParser(template, prefix, tools=tools, errors=errors)
+    parser = kind(template, prefix, tools=tools, errors=errors)
     parser.feed(text)
     return parser.finalize()[0]

@@ -35,16 +35,12 @@ def explain(
     return parser.spans
 
 
-class _Witness(ResponseParser):
-    """A parser that writes down where each character goes."""
+class Witness:
+    """Mixed into a parser: it writes down where each character goes. The parser has a slot `spans`, set beforehand."""
 
-    __slots__ = ("spans",)
+    __slots__ = ()
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.spans: list[Span] = []
-        super().__init__(*args, **kwargs)
-
-    def _note(self, kind: Any, name: str | None, text: str) -> None:
+    def _note(self: Any, kind: Any, name: str | None, text: str) -> None:
         if not text:
             return
         start = self.spans[-1].end if self.spans else 0
@@ -54,6 +50,16 @@ class _Witness(ResponseParser):
             return
         self.spans.append(Span(start, start + len(text), kind, name))
 
-    def _note_passed(self, pieces: list[str]) -> None:
+    def _note_passed(self: Any, pieces: list[str]) -> None:
         for piece in pieces:
             self._note("text", self._region.plan.name if self._region is not None else None, piece)
+
+
+class _Witness(Witness, ResponseParser):
+    """A parser that writes down where each character goes."""
+
+    __slots__ = ("spans",)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.spans: list[Span] = []
+        super().__init__(*args, **kwargs)

@@ -57,6 +57,8 @@ LEADS = [
     ("(?<=a)", ["a"]),
     ("(?<!a)", ["", "a"]),
 ]
+# No word boundary at the end of a pattern: the reference asks `regex` what text may begin a match, and its partial
+# matches don't wait for the character behind a boundary.
 TAILS = [
     ("(?=X)", ["", "X"]),
     ("(?!X)", ["", "X"]),
@@ -68,7 +70,6 @@ TAILS = [
     (r"(?=<|\Z)", ["<", ""]),
     (r"(?=[ab]+X)", ["abX", "ab"]),
     (r"\s*", ["", " ", "\n"]),
-    (r"\b", ["", "a", " "]),
 ]
 NAMED = [("(?P<n>[ab]+)", ["a", "ab"]), ("(?P<n>a)?", ["", "a"]), ("(?P<n>.*?)", ["", "x"])]
 LITERALS = [

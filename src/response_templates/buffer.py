@@ -34,6 +34,11 @@ class TextBuffer:
             return ""
         self.start = position
         pieces = self._pieces
+        piece, head = pieces[self._first], self._head
+        stop = head + wanted
+        if stop < len(piece):  # the usual case where the pieces are large
+            self._head = stop
+            return piece[head:stop]
         taken = []
         while wanted:
             piece = pieces[self._first]

@@ -51,6 +51,7 @@ class Tracker:
         self.names = {name: slot for (number, name), slot in machine.slots.items() if number == pattern}
         self._states: dict[tuple[tuple[tuple[int, frozenset[Condition]], ...], frozenset[int], frozenset[int]], _State]
         self._states = {}
+        self._entries: dict[str, tuple[_State, tuple[tuple[int, ...], ...]]] = {}
 
     def groups(self, match: Match, text: str, offset: int, context: str, at_end: bool) -> dict[str, str | None]:
         """What each group holds; None: it took no part.
@@ -129,6 +130,15 @@ class Tracker:
     # -- states and steps ----------------------------------------------------------------------------------------
 
     def _enter(self, context: str) -> tuple[_State, tuple[tuple[int, ...], ...]]:
+        context = context[-self._machine.width :] if self._machine.width else ""
+        entry = self._entries.get(context)
+        if entry is None:
+            if len(self._entries) >= automaton.MAX_ENTRIES:
+                self._entries.clear()
+            entry = self._entries[context] = self._make_entry(context)
+        return entry
+
+    def _make_entry(self, context: str) -> tuple[_State, tuple[tuple[int, ...], ...]]:
         watching, seen = self._machine.lookbehinds(context)
         known: set[tuple[int, frozenset[Condition]]] = set()
         begun = self._machine.closure(self._machine.starts[self._pattern], NO_CONDITIONS, (), seen, known)
@@ -143,6 +153,7 @@ class Tracker:
             for old in list(self._states.values()):  # other threads add to it
                 old.steps.clear()
             self._states.clear()
+            self._entries.clear()
         key = (threads, seen, watching)
         state = self._states.get(key)
         if state is None:

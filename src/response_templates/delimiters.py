@@ -16,7 +16,7 @@ Bound: linear in the text for the first two; the third is bounded in time.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
@@ -29,9 +29,11 @@ from .errors import TemplateError
 from .search import Budget, Match
 from .syntax import Unsupported
 from .template import Field
+from .whole import Find, WholeFinder
 
 Role = Literal["open", "close"]
 Plain: TypeAlias = "Callable[..., object]"
+_NO_GROUPS: Mapping[str, str | None] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,9 @@ class WatchList:
         self._finder = _finder(self.delimiters) if controls is None else _marked_finder(self.delimiters, controls)
         self.plain: Plain | None = self._finder.plain
         self.width: int = self._finder.width
+        self.find: Find | None = (
+            self._finder.find
+        )  # in a whole text; None: there is no way but to search it as a stream
         self.guarded = isinstance(self._finder, _Guarded)
 
     def begin(
@@ -112,14 +117,17 @@ class WatchList:
         """
         return self._finder.begin(position, context, blocked, Budget() if budget is None else budget)
 
-    def groups(self, match: Match, text: str, offset: int, context: str, at_end: bool) -> dict[str, str | None]:
+    def groups(self, match: Match, text: str, offset: int, context: str, at_end: bool) -> Mapping[str, str | None]:
         """The named groups of a settled match; `text` goes from position `offset` to where it was settled."""
+        if match.groups is not None:
+            return match.groups
         return self._finder.groups(match, text, offset, context, at_end)
 
 
 class _Finder(Protocol):
     plain: Plain | None  # truthy if the text holds a character that a delimiter can begin with
     width: int  # characters of context that lookbehinds ask for
+    find: Find | None
 
     def begin(self, position: int, context: str, blocked: frozenset[int], budget: Budget) -> Search: ...
 
@@ -180,10 +188,18 @@ class _Literals:
         firsts = sorted({literal[0] for literal in literals})
         self.first = re.compile("[" + re.escape("".join(firsts)) + "]").search if firsts else _never
         self.plain: Plain | None = _plain(literals)
+        self.find: Find | None = self._find
         self.beginnings = frozenset(literal[:size] for literal in literals for size in range(1, len(literal)))
 
     def begin(self, position: int, context: str, blocked: frozenset[int], budget: Budget) -> Search:
         return _LiteralSearch(self, position)
+
+    def _find(self, text: str, at: int, blocked: frozenset[int], base: int, budget: Budget) -> tuple[Match | None, int]:
+        found = self.search(text, at)
+        if found is None:
+            return None, base + len(text)
+        begin, end = found.span()
+        return Match(self.numbers[text[begin:end]], base + begin, base + end, _NO_GROUPS), base + end
 
     def groups(self, match: Match, text: str, offset: int, context: str, at_end: bool) -> dict[str, str | None]:
         return {}
@@ -302,6 +318,8 @@ class _Patterns:
         self._machine = automaton.Machine(trees)
         self.width = self._machine.width
         self.plain: Plain | None = self._machine.plain
+        finder = WholeFinder(self._machine, trees)
+        self.find: Find | None = finder.find if finder.usable else None
         self._trackers = [Tracker(self._machine, number) for number in range(len(trees))]
 
     def begin(self, position: int, context: str, blocked: frozenset[int], budget: Budget) -> Search:
@@ -317,6 +335,7 @@ class _Patterns:
 class _Guarded:
     width = syntax.MAX_LOOKBEHIND
     plain: Plain | None = None
+    find: Find | None = None
 
     def __init__(self, delimiters: tuple[Delimiter, ...]) -> None:
         sources = (each.pattern if each.pattern is not None else regex.escape(each.literal) for each in delimiters)

@@ -35,6 +35,7 @@ from .search import Budget, Match
 from .shaping import CALLS_FIELD
 from .template import ResponseTemplate, load_template, thaw
 from .tools import ToolTypes
+from .whole import WholeSearch, WholeText
 
 Event: TypeAlias = "dict[str, Any]"
 Message: TypeAlias = "dict[str, Any]"
@@ -45,6 +46,7 @@ _ERRORS = ("strict", "recover", "repair")
 UNREAD: Any = object()
 LOOSE_PIECES = 16  # short strings that an open region keeps before they are joined
 _NO_GROUPS: Mapping[str, str] = {}
+_NONE_BLOCKED: frozenset[int] = frozenset()
 
 
 def is_empty(value: Any) -> bool:
@@ -135,6 +137,7 @@ class ResponseParser:
         "_plain",
         "_plan",
         "_region",
+        "_rest",
         "_search",
         "_seconds",
         "_seen",
@@ -185,6 +188,7 @@ class ResponseParser:
         self._full = 0
         self._seconds = patterns.REGEX_SECONDS
         self._endless: frozenset[str] = frozenset()
+        self._rest: WholeText | None = None
         self._watch: WatchList = self._plan.outside
         self._budget = Budget()
         self._search: Search = self._watch.begin(0, "", frozenset(), self._budget)
@@ -236,6 +240,28 @@ class ResponseParser:
     def _planned(self, template: ResponseTemplate) -> Plan:
         return plan_for(template)
 
+    def finish_with(self, text: str) -> Message:
+        """All the rest of the generation at once: as `feed(text)`, then `finalize()`; returns the message.
+
+        Raises:
+            ParseError: under `errors="strict"`, a region doesn't parse or a field that isn't optional is missing.
+            ParserFinalizedError: the parser is finalized already.
+        """
+        self._check_open()
+        _check_text(text, "text")
+        self._catch_up()
+        self._plain = None
+        self._finalized = True
+        search = self._search
+        withheld = self._region is not None and self._region.withheld is not None
+        if search.held_from == search.position == self._buffer.end and not withheld:  # nothing has begun
+            self._rest = WholeText(self._context + text, self._buffer.end - len(self._context))
+            self._search_from(search.position)
+        self._buffer.append(text)
+        self._parse([], at_end=True)
+        self._check_missing()
+        return self._message()
+
     def _check_open(self) -> None:
         if self._failure is not None:
             raise self._failure
@@ -282,7 +308,8 @@ class ResponseParser:
             passed = sum(map(len, pieces))
             if passed:
                 self._note_passed(pieces)
-                self._keep_context("".join(pieces[-self._plan.width :]))
+                if self._plan.width:
+                    self._keep_context("".join(pieces[-self._plan.width :]))
                 self._buffer.skip(passed)
                 self._search.skip(passed, self._context)
                 self._fast_from = len(self._region.pieces)
@@ -302,9 +329,6 @@ class ResponseParser:
 
     def _read(self) -> Match | None:
         search = self._search
-        match = search.settled()
-        if match is not None:
-            return match
         for piece, offset in self._buffer.read(search.position):
             search.feed(piece, offset)
             match = search.settled()
@@ -315,7 +339,7 @@ class ResponseParser:
     def _find(self, at_end: bool) -> Match | None:
         """The next settled delimiter, if the text that is there has one."""
         try:
-            match = self._read()
+            match = self._search.settled() or self._read()
             return self._finish_search() if match is None and at_end else match
         except TimeoutError:
             self._search = NoSearch(self._buffer.end)
@@ -344,7 +368,8 @@ class ResponseParser:
 
     def _meet(self, match: Match, events: list[Event], at_end: bool) -> None:
         """A delimiter is settled: it changes the state, unless it is a close inside a string."""
-        self._release(match.start, events)
+        if match.start > self._buffer.start:
+            self._release(match.start, events)
         delimiter = self._watch.delimiters[match.pattern]
         region = self._region
         met = (delimiter.role, delimiter.field)
@@ -374,12 +399,18 @@ class ResponseParser:
         if empty:
             self._blocked |= {met}
             self._blocked_at = position
-        self._search = self._watch.begin(position, self._context, self._blocked_in(self._watch), self._budget)
+        self._search_from(position)
+
+    def _search_from(self, position: int) -> None:
+        blocked = self._blocked_in(self._watch) if self._blocked and position == self._blocked_at else _NONE_BLOCKED
+        watch, whole = self._watch, self._rest
+        if whole is None or watch.find is None:
+            self._search = watch.begin(position, self._context, blocked, self._budget)
+        else:
+            self._search = WholeSearch(whole, watch, position, self._context, blocked, self._budget)
 
     def _blocked_in(self, watch: WatchList) -> frozenset[int]:
         """The delimiters of `watch` that may not match at the place of the last empty match."""
-        if not self._blocked:
-            return frozenset()
         return frozenset(
             number for number, each in enumerate(watch.delimiters) if (each.role, each.field) in self._blocked
         )
@@ -393,14 +424,14 @@ class ResponseParser:
 
     def _take(self, position: int) -> str:
         text = self._buffer.take(position)
-        self._keep_context(text)
+        if self._plan.width:
+            self._keep_context(text)
         return text
 
     def _keep_context(self, text: str) -> None:
         """Keep the last characters before the next search, as many as some lookbehind asks for."""
         width = self._plan.width
-        if width:
-            self._context = (self._context + text[-width:])[-width:]
+        self._context = (self._context + text[-width:])[-width:]
 
     def _release(self, position: int, events: list[Event]) -> None:
         """All text before `position` is free of delimiters."""
@@ -602,7 +633,8 @@ class ResponseParser:
 
     def _accept(self, plan: FieldPlan, value: Any, events: list[Event]) -> None:
         events.append({"type": "region_close", "field": plan.name, "value": value})
-        self._seen |= {plan.name}
+        if plan.name not in self._seen:
+            self._seen |= {plan.name}
         if plan.field.repeats:
             values = self._values.setdefault(plan.name, [])
             if plan.makes_calls and isinstance(value, list):
@@ -788,6 +820,4 @@ def _parse_one(
     errors: Errors,
 ) -> Message:
     _check_text(text, "text")
-    parser = kind(template, prefix, tools=tools, errors=errors)
-    parser.feed(text)
-    return parser.finalize()[0]
+    return kind(template, prefix, tools=tools, errors=errors).finish_with(text)

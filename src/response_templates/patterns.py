@@ -1,5 +1,8 @@
 """One pattern, whole texts: what content parsers (and anchors) search with.
 
+Most patterns are cut at their `.*?` into parts that C code can search for (see `backtracking.Chain`); the rest, and
+what that can't tell, is for the automaton.
+
 Invariant: the matches are those of `regex.finditer`. Bound: linear in the text's length; for a pattern outside the
 machine's subset (see `syntax`), `regex` itself searches, with a limit on its time.
 """
@@ -14,6 +17,7 @@ import regex
 
 from . import syntax
 from .automaton import Machine
+from .backtracking import NotProved, chain
 from .captures import Tracker
 from .search import Match, Search
 from .syntax import Unsupported
@@ -36,10 +40,25 @@ class Pattern:
     def __init__(self, node: syntax.Node) -> None:
         self._machine = Machine([node])
         self._tracker = Tracker(self._machine, 0)
+        self._chain = chain(node)
 
     def finditer(self, text: str) -> Iterator[Found]:
         """Matches from left to right that do not overlap, as `regex.finditer` gives them."""
-        at, blocked = 0, frozenset[int]()
+        at = 0
+        try:
+            while self._chain is not None:
+                found = self._chain.find(text, at)
+                if found is None:
+                    return
+                start, at, groups = found
+                yield Found(start, at, groups)
+        except NotProved as error:
+            at = error.args[0]
+        yield from self._finditer(text, at)
+
+    def _finditer(self, text: str, at: int) -> Iterator[Found]:
+        """As `finditer` from `at` on, by the machine alone."""
+        blocked = frozenset[int]()
         while at <= len(text):
             match = self._search(text, at, blocked).finish()
             if match is None:

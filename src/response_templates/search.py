@@ -8,19 +8,23 @@ Bound: a step a character at most; far less where nothing begins, or a state tur
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from . import program
 from .automaton import BEFORE, JUMP, MAX_JUMPS, Accept, Jump, Machine, Move, State
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
-    """A match: `pattern` is the number of the pattern; `start` and `end` are positions in the text."""
+class Match(NamedTuple):
+    """A match: `pattern` is the number of the pattern; `start` and `end` are positions in the text.
+
+    `groups`: what the named groups hold, where the search found that out on the way; None: it is still to be asked.
+    """
 
     pattern: int
     start: int
     end: int
+    groups: Mapping[str, str | None] | None = None
 
 
 # --- what a stream may cost -------------------------------------------------------------------------------------

@@ -190,7 +190,7 @@ class _Reader:
         if named is not None:
             self.at = named.end()
             item = self._closed(flags)
-            if _captures(item, named[1]):
+            if has_captures(item, named[1]):
                 raise Unsupported("a group inside a group of the same name")
             return Capture(named[1], item)
         if not rest.startswith("?"):
@@ -202,7 +202,7 @@ class _Reader:
         return self._closed(flags.switch(switch[1], switch[2] or ""))
 
     def _look(self, kind: type[Lookahead] | type[Lookbehind], item: Node, negative: bool) -> Node:
-        if _captures(item):
+        if has_captures(item):
             raise Unsupported("a named group inside lookaround")
         if kind is Lookbehind and longest(item, looks=False) > MAX_LOOKBEHIND:
             raise Unsupported(f"a lookbehind of more than {MAX_LOOKBEHIND} characters")
@@ -446,14 +446,14 @@ def lookbehind_width(node: Node) -> int:
     return 0
 
 
-def _captures(node: Node, name: str | None = None) -> bool:
+def has_captures(node: Node, name: str | None = None) -> bool:
     """Does `node` hold a named group (called `name`, if that is given)?"""
     if isinstance(node, (Sequence, Choice)):
         items = node.items if isinstance(node, Sequence) else node.options
-        return any(_captures(item, name) for item in items)
+        return any(has_captures(item, name) for item in items)
     if isinstance(node, Capture) and name in (None, node.name):
         return True
-    return not isinstance(node, Char) and _captures(node.item, name)
+    return not isinstance(node, Char) and has_captures(node.item, name)
 
 
 def looks_ahead(node: Node) -> bool:

@@ -86,7 +86,8 @@ class TextBuffer:
         pieces = self._pieces
         at = self.end - len(pieces[-1]) if pieces else self.end
         if len(pieces) > 1 and position >= at:  # the usual case: only the newest piece is unread
-            yield pieces[-1], position - at
+            if position < self.end:
+                yield pieces[-1], position - at
             return
         at = self.start - self._head
         for number in range(self._first, len(pieces)):

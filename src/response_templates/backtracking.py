@@ -34,8 +34,9 @@ MAX_WAYS = 64  # ways to match at one place, all choices multiplied
 MAX_LENGTH = 1_000  # characters that the limited repeats of a pattern can take together
 NEAR = 16  # a limited repeat of more characters than these puts what stands before it too far away for rule 2
 
-# What `regex` takes for white space (Unicode's property White_Space); `re` has four more.
-WHITE_SPACE = "\t\n\x0b\x0c\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+# What `regex` takes for white space (Unicode's property White_Space); `re` has four more. It is both the body of a
+# class and an argument of `rstrip`, so it holds no ranges.
+WHITE_SPACE = "".join(map(chr, (*range(9, 14), 32, 133, 160, 5760, *range(8192, 8203), 8232, 8233, 8239, 8287, 12288)))
 _ASCII_CLASS = re.compile(r"\[(?:\w-\w|[\w <>{}()/=,.:;!?\"'`*+#@%$]|\\[!-/:-@\[-`{-~])+\]", re.ASCII)
 _ITEM = re.compile(r"\\.|\w-\w|.", re.DOTALL | re.ASCII)  # of a class: an escape, a range, a character
 _PLAIN_CLASS = re.compile(r"\[\^?(?:[\w <>{}()|/=,.:;!?\"'`*+#@%$~&-]|\\[nrts]|\\[!-/:-@\[-`{-~])+\]", re.ASCII)
@@ -45,6 +46,14 @@ Matcher: TypeAlias = "Callable[[str, int], re.Match[str] | regex.Match[str] | No
 
 class NotProved(Exception):
     """The pattern could make a backtracking engine slow, as far as the rules can tell."""
+
+
+class Unsure(Exception):
+    """A chain can't tell what matches. Attributes: `place`: no match begins before it."""
+
+    def __init__(self, place: int) -> None:
+        super().__init__(place)
+        self.place = place
 
 
 # --- the proof --------------------------------------------------------------------------------------------------
@@ -355,7 +364,6 @@ def _re_source(char: Char) -> str | None:
 
 _LAZY = Repeat(syntax.ANY, 0, None, greedy=False)
 _WHITE = Char(r"\s")
-_SPACES = "".join(map(chr, (*range(9, 14), 32, 133, 160, 5760, *range(8192, 8203), 8232, 8233, 8239, 8287, 12288)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,7 +400,7 @@ class Chain:
         """The first match from `at` on: start, end, named groups; None: there is none.
 
         Raises:
-            NotProved: that can't be told in this way; no match begins before the error's `args[0]`.
+            Unsure: that can't be told in this way.
         """
         first, *rest = self.parts
         found = first.engine.search(text, at)
@@ -403,10 +411,10 @@ class Chain:
         for part in rest:
             found = _behind(part, text, end)
             if found is None:
-                raise NotProved(start)
+                raise Unsure(start)
             place = found.start()
             if part.spaces:
-                place = end + len(text[end:place].rstrip(_SPACES))
+                place = end + len(text[end:place].rstrip(WHITE_SPACE))
             if part.gap.name is not None:
                 groups[part.gap.name] = text[end:place]
             if part.grouped:

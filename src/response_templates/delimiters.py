@@ -96,9 +96,7 @@ class WatchList:
         self._finder = _finder(self.delimiters) if controls is None else _marked_finder(self.delimiters, controls)
         self.plain: Plain | None = self._finder.plain
         self.width: int = self._finder.width
-        self.find: Find | None = (
-            self._finder.find
-        )  # in a whole text; None: there is no way but to search it as a stream
+        self.find: Find | None = self._finder.find  # None: a whole text, too, is searched as a stream
         self.guarded = isinstance(self._finder, _Guarded)
 
     def begin(
@@ -199,7 +197,7 @@ class _Literals:
         if found is None:
             return None, base + len(text)
         begin, end = found.span()
-        return Match(self.numbers[text[begin:end]], base + begin, base + end, _NO_GROUPS), base + end
+        return Match(self.numbers[found[0]], base + begin, base + end, _NO_GROUPS), base + end
 
     def groups(self, match: Match, text: str, offset: int, context: str, at_end: bool) -> dict[str, str | None]:
         return {}

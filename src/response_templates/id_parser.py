@@ -129,9 +129,7 @@ class ControlParser(IdParser):
     def _open_region(
         self, plan: FieldPlan, opening: str, begin: int, groups: Mapping[str, str | None], events: list[Event]
     ) -> _Region:
-        unmark = self._controls.unmark
-        real = {name: None if text is None else unmark(text) for name, text in groups.items()} if groups else groups
-        return super()._open_region(plan, unmark(opening), begin, real, events)
+        return super()._open_region(plan, self._controls.unmark(opening), begin, self._unmarked(groups), events)
 
     def _settle(
         self,
@@ -142,9 +140,10 @@ class ControlParser(IdParser):
         *,
         cut_off: bool,
     ) -> None:
-        unmark = self._controls.unmark
-        real = {name: None if text is None else unmark(text) for name, text in groups.items()} if groups else groups
-        super()._settle(region, unmark(closing), real, events, cut_off=cut_off)
+        super()._settle(region, self._controls.unmark(closing), self._unmarked(groups), events, cut_off=cut_off)
+
+    def _unmarked(self, groups: Mapping[str, str | None]) -> Mapping[str, str | None]:
+        return {name: text and self._controls.unmark(text) for name, text in groups.items()}
 
     def _tracker(self, dialect: StringDialect) -> StringTracker:
         return _UnmarkingTracker(dialect, self._controls)
@@ -167,13 +166,17 @@ class _UnmarkingTracker(StringTracker):
 
 
 class TokenOffsets(Offsets):
-    """Mixed into an `IdParser`: events also say which ids they are of. The parser has a slot `_alignment`.
+    """Mixed into an `IdParser`, which has slots `_alignment` and `_regions`: events also say which ids they are of.
 
     `token_start` and `token_end` count the ids that were fed; those in between have a part in the characters from
     `start` to `end`. What the prefix pre-wrote has no ids: there they are 0.
     """
 
     __slots__ = ()
+
+    def __init__(self: Any, *args: Any, alignment: AlignedStream, **kwargs: Any) -> None:
+        self._alignment = alignment
+        super().__init__(*args, **kwargs)
 
     def _place(self: Any, event: dict[str, Any], start: int, end: int, name: str = "") -> None:
         super()._place(event, start, end, name)
@@ -196,21 +199,11 @@ class OffsetIdParser(TokenOffsets, IdParser):
 
     __slots__ = ("_alignment", "_regions")
 
-    def __init__(self, *args: Any, alignment: AlignedStream, **kwargs: Any) -> None:
-        self._alignment = alignment
-        self._regions: list[dict[str, Any]] = []
-        super().__init__(*args, **kwargs)
-
 
 class OffsetControlParser(TokenOffsets, ControlParser):
     """A `ControlParser` with offsets."""
 
     __slots__ = ("_alignment", "_regions")
-
-    def __init__(self, *args: Any, alignment: AlignedStream, **kwargs: Any) -> None:
-        self._alignment = alignment
-        self._regions: list[dict[str, Any]] = []
-        super().__init__(*args, **kwargs)
 
 
 # --- control tokens --------------------------------------------------------------------------------------------------

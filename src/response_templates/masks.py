@@ -13,7 +13,7 @@ from .detokenize import each_of, plain_ids, without_end_padding
 from .errors import InputTypeError
 from .id_parser import ControlParser, IdParser, MarkedStream, control_ids_of, prefixes_for_ids
 from .parser import one_each
-from .spans import Span, Witness
+from .spans import Witness
 from .template import ResponseTemplate, load_template
 from .tokenizer import response_template_of, tokenizer_of
 
@@ -100,22 +100,6 @@ def _masks(
 class _IdWitness(Witness, IdParser):
     __slots__ = ("spans",)
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.spans: list[Span] = []
-        super().__init__(*args, **kwargs)
-
-    @property
-    def origin(self) -> int:
-        return self._origin
-
 
 class _ControlWitness(Witness, ControlParser):
     __slots__ = ("spans",)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.spans: list[Span] = []
-        super().__init__(*args, **kwargs)
-
-    @property
-    def origin(self) -> int:
-        return self._origin

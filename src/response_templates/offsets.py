@@ -23,9 +23,13 @@ from .plan import FieldPlan
 
 
 class Offsets:
-    """Mixed into a parser: its events get places. The parser has a slot `_regions`, set before its `__init__`."""
+    """Mixed into a parser, which has a slot `_regions`: its events get places."""
 
     __slots__ = ()
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        self._regions: list[dict[str, Any]] = []
+        super().__init__(*args, **kwargs)
 
     def _place(self: Any, event: dict[str, Any], start: int, end: int, name: str = "") -> None:
         """Write positions of the stream into `event`."""
@@ -86,10 +90,6 @@ class OffsetParser(Offsets, ResponseParser):
     """A `ResponseParser` whose events, and message, say where each region is in the generation (see `offsets`)."""
 
     __slots__ = ("_regions",)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._regions: list[dict[str, Any]] = []
-        super().__init__(*args, **kwargs)
 
     def feed(self, text: str) -> list[Event]:
         """As `ResponseParser.feed`."""

@@ -35,7 +35,7 @@ from .search import Budget, Match
 from .shaping import CALLS_FIELD
 from .template import ResponseTemplate, load_template, thaw
 from .tools import ToolTypes
-from .whole import WholeSearch, WholeText
+from .whole import NONE_BLOCKED, WholeSearch, WholeText
 
 Event: TypeAlias = "dict[str, Any]"
 Message: TypeAlias = "dict[str, Any]"
@@ -46,7 +46,6 @@ _ERRORS = ("strict", "recover", "repair")
 UNREAD: Any = object()
 LOOSE_PIECES = 16  # short strings that an open region keeps before they are joined
 _NO_GROUPS: Mapping[str, str] = {}
-_NONE_BLOCKED: frozenset[int] = frozenset()
 
 
 def is_empty(value: Any) -> bool:
@@ -240,8 +239,8 @@ class ResponseParser:
     def _planned(self, template: ResponseTemplate) -> Plan:
         return plan_for(template)
 
-    def finish_with(self, text: str) -> Message:
-        """All the rest of the generation at once: as `feed(text)`, then `finalize()`; returns the message.
+    def _finish_with(self, text: str) -> Message:
+        """All of the generation at once: as `feed(text)`, then `finalize()`, but without events.
 
         Raises:
             ParseError: under `errors="strict"`, a region doesn't parse or a field that isn't optional is missing.
@@ -368,8 +367,7 @@ class ResponseParser:
 
     def _meet(self, match: Match, events: list[Event], at_end: bool) -> None:
         """A delimiter is settled: it changes the state, unless it is a close inside a string."""
-        if match.start > self._buffer.start:
-            self._release(match.start, events)
+        self._release(match.start, events)
         delimiter = self._watch.delimiters[match.pattern]
         region = self._region
         met = (delimiter.role, delimiter.field)
@@ -402,7 +400,7 @@ class ResponseParser:
         self._search_from(position)
 
     def _search_from(self, position: int) -> None:
-        blocked = self._blocked_in(self._watch) if self._blocked and position == self._blocked_at else _NONE_BLOCKED
+        blocked = self._blocked_in(self._watch) if self._blocked and position == self._blocked_at else NONE_BLOCKED
         watch, whole = self._watch, self._rest
         if whole is None or watch.find is None:
             self._search = watch.begin(position, self._context, blocked, self._budget)
@@ -820,4 +818,4 @@ def _parse_one(
     errors: Errors,
 ) -> Message:
     _check_text(text, "text")
-    return kind(template, prefix, tools=tools, errors=errors).finish_with(text)
+    return kind(template, prefix, tools=tools, errors=errors)._finish_with(text)

@@ -17,7 +17,7 @@ import regex
 
 from . import syntax
 from .automaton import Machine
-from .backtracking import NotProved, chain
+from .backtracking import Unsure, chain
 from .captures import Tracker
 from .search import Match, Search
 from .syntax import Unsupported
@@ -52,8 +52,8 @@ class Pattern:
                     return
                 start, at, groups = found
                 yield Found(start, at, groups)
-        except NotProved as error:
-            at = error.args[0]
+        except Unsure as error:
+            at = error.place
         yield from self._finditer(text, at)
 
     def _finditer(self, text: str, at: int) -> Iterator[Found]:

@@ -36,9 +36,18 @@ def explain(
 
 
 class Witness:
-    """Mixed into a parser: it writes down where each character goes. The parser has a slot `spans`, set beforehand."""
+    """Mixed into a parser, which has a slot `spans`: it writes down where each character goes."""
 
     __slots__ = ()
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        self.spans: list[Span] = []
+        super().__init__(*args, **kwargs)
+
+    @property
+    def origin(self: Any) -> int:
+        """How many characters the prefix pre-wrote: the generation begins there."""
+        return self._origin  # type: ignore[no-any-return]
 
     def _note(self: Any, kind: Any, name: str | None, text: str) -> None:
         if not text:
@@ -59,7 +68,3 @@ class _Witness(Witness, ResponseParser):
     """A parser that writes down where each character goes."""
 
     __slots__ = ("spans",)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.spans: list[Span] = []
-        super().__init__(*args, **kwargs)

@@ -11,4 +11,4 @@ cd "$root"
 # Real chat templates, tokenizers and outputs of models, kept in the user's cache and never in this repository.
 # Without them the tests that need them are skipped (and fail in CI).
 in_venv scripts/fetch_materials.py || echo "Not all test material could be fetched; see above." >&2
-in_venv -m pytest -m "not slow" "$@"
+in_venv -m pytest -n auto -m "not slow" "$@"

@@ -41,6 +41,7 @@ TOOLS = (
     "openai>=1.60",
     "fastapi>=0.115",
     "uvicorn>=0.30",
+    "httpx",
 )
 TORCH = "torch==2.13.0"
 

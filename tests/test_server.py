@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import httpx
+import openai
 import pytest
 
 import response_templates
@@ -20,10 +22,6 @@ from plugin_helpers import TEMPLATE, byte_level
 from server_helpers import example, served
 
 pytest.importorskip("torch")
-pytest.importorskip("fastapi")
-pytest.importorskip("uvicorn")
-openai = pytest.importorskip("openai")
-httpx = pytest.importorskip("httpx")
 
 LONG = 60  # seconds after which a test that hangs fails
 QUESTION = "What is the weather in Lima?"

@@ -31,6 +31,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = (
     "pytest>=8",
+    "pytest-xdist>=3",
     "hypothesis>=6.100",
     "jinja2>=3.1",
     "numpy",
@@ -130,10 +131,11 @@ def tests(pattern: str) -> list[str]:
     return [str(path) for path in files if re.search(pattern, path.read_text(encoding="utf-8"))]
 
 
-def run(python: Path, *arguments: str, offline: bool = True) -> bool:
+def run(python: Path, *arguments: str, offline: bool = True, share: str = "") -> bool:
     """Run Python in an environment, with this checkout's package; True if all went well."""
     variables = {
         **os.environ,
+        "RESPONSE_TEMPLATES_SHARE": share,
         "PYTHONPATH": str(ROOT / "src"),
         "HF_HUB_OFFLINE": "1" if offline else "0",  # `conftest.py` keeps tests from the real Hub in any case
         "TOKENIZERS_PARALLELISM": "false",
@@ -141,12 +143,15 @@ def run(python: Path, *arguments: str, offline: bool = True) -> bool:
     return subprocess.run([python, *arguments], cwd=ROOT, env=variables).returncode == 0
 
 
-def run_tests(python: Path) -> bool:
-    """The tests that have to do with transformers, and those that talk to a Hub (a loopback one)."""
-    pytest = ("-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider")
+def run_tests(python: Path, share: str) -> bool:
+    """The tests that have to do with transformers, and those that talk to a Hub (a loopback one).
+
+    Each cell takes its `share` of the round trips ("2/5": the second of five): the test suite itself does them all.
+    """
+    pytest = ("-m", "pytest", "-q", "-n", "auto", "-m", "not slow", "-p", "no:cacheprovider")
     on_hub = tests(r"\bloopback_hub\b")
     others = [path for path in tests(r"\btransformers\b") if path not in on_hub]
-    passed = run(python, *pytest, *others)
+    passed = run(python, *pytest, *others, share=share)
     return run(python, *pytest, *on_hub, offline=False) and passed
 
 
@@ -232,9 +237,9 @@ def main(arguments: Sequence[str]) -> int:
     missing = [cell.name for cell, python in pythons.items() if python is None]
     failed = [] if options.allow_missing else [f"no Python for {name}" for name in missing]
     environments = {cell.name: environment(cell, python) for cell, python in pythons.items() if python is not None}
-    for name, python in environments.items():
+    for number, (name, python) in enumerate(environments.items(), 1):
         print(f"\n== {name}", flush=True)
-        if not run_tests(python):
+        if not run_tests(python, f"{number}/{len(environments)}"):
             failed.append(f"tests under {name}")
     print("\n== from version to version, and back", flush=True)
     with tempfile.TemporaryDirectory() as folder:

@@ -37,7 +37,10 @@ def ids_of(tokenizer: Any, text: str) -> list[int]:
 
 
 def decoded(tokenizer: Any, ids: list[int]) -> str:
-    text: str = tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+    options = {"skip_special_tokens": False, "clean_up_tokenization_spaces": False}
+    if not tokenizer.is_fast:  # before transformers 5, slow tokenizers put spaces around special tokens by default
+        options["spaces_between_special_tokens"] = False
+    text: str = tokenizer.decode(ids, **options)
     return text
 
 

@@ -106,14 +106,12 @@ def test_every_kind_of_ids_parses_as_the_text(kind: str, token_delimiters: bool)
 def test_random_ids_parse_as_their_text(name: str) -> None:
     tokenizer = real_tokenizer(name)
     draw = random.Random(name)
+    size = len(tokenizer)
     markers = [
         each for part in ("<think>", "</think>", "<tool_call>", "</tool_call>") for each in ids_of(tokenizer, part)
     ]
     for _ in range(300):
-        ids = [
-            draw.choice(markers) if draw.random() < 0.3 else draw.randrange(len(tokenizer))
-            for _ in range(draw.randrange(40))
-        ]
+        ids = [draw.choice(markers) if draw.random() < 0.3 else draw.randrange(size) for _ in range(draw.randrange(40))]
         wanted = run(ResponseParser(TEMPLATE, "", errors="recover"), [decoded(tokenizer, ids)])
         assert run(parser_of(tokenizer, errors="recover"), ids) == wanted, ids
 

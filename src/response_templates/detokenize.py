@@ -22,6 +22,7 @@ from functools import lru_cache
 from typing import Any
 
 from . import patterns, syntax
+from .decoding import in_vocabulary
 from .errors import InputTypeError
 from .template import ResponseTemplate
 
@@ -244,20 +245,12 @@ def _kind_of(value: Any) -> str:
 def _ids(tokenizer: Any, value: Any, what: str, offset: int = 0) -> list[int]:
     """As `plain_ids`, each of the vocabulary."""
     ids = plain_ids(value, what, offset)
-    size = len(tokenizer)
+    size = tokenizer.vocab_size
     for place, each in enumerate(ids, offset):
-        if not 0 <= each < size and not _is_far_token(tokenizer, each):
-            raise InputTypeError(f"{what}[{place}] is {each}, which is not in the vocabulary of {size} tokens")
+        if not 0 <= each < size and not in_vocabulary(tokenizer, each):
+            total = len(tokenizer)
+            raise InputTypeError(f"{what}[{place}] is {each}, which is not in the vocabulary of {total} tokens")
     return ids
-
-
-def _is_far_token(tokenizer: Any, token_id: int) -> bool:
-    """Is it an id of the vocabulary although it is larger than the number of tokens (there are gaps)?"""
-    if token_id < 0 or token_id >= 2**31:
-        return False
-    if getattr(tokenizer, "is_fast", False):
-        return tokenizer.convert_ids_to_tokens(token_id) is not None
-    return token_id in tokenizer.added_tokens_decoder
 
 
 # --- padding and decoding ------------------------------------------------------------------------------------------

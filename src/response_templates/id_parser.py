@@ -246,10 +246,11 @@ def control_ids_of(tokenizer: Any, template: ResponseTemplate) -> ControlIds:
         TemplateError: as for `controls_for`.
     """
     known = _known.setdefault(tokenizer, {})
-    key = (template, len(tokenizer))
+    added = tokenizer.added_tokens_decoder
+    key = (template, len(added))
     found = known.get(key)
     if found is None:
-        tokens = {number: str(token) for number, token in tokenizer.added_tokens_decoder.items()}
+        tokens = {number: str(token) for number, token in added.items()}
         found = known[key] = ControlIds(template, tokens)
     return found
 

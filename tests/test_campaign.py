@@ -330,8 +330,11 @@ def test_another_campaign_s_state_is_not_taken_up(tmp_path: Path) -> None:
 # --- what is said --------------------------------------------------------------------------------------------------
 
 
-def test_no_token_is_said_or_kept(tmp_path: Path, run: Callable[..., list[Outcome]]) -> None:
-    secret = "hf_" + "aB3" * 11
+@pytest.mark.parametrize("secret", ["hf_" + "aB3" * 11, "eyJhbGciOi.of-another_shape"])
+def test_no_token_is_said_or_kept(
+    tmp_path: Path, run: Callable[..., list[Outcome]], monkeypatch: pytest.MonkeyPatch, secret: str
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", secret)
     path = tmp_path / "state.jsonl"
     with State(path, SETTINGS) as state:
         install = Scripted(a=[ValueError(f"Bearer {secret} is no good")], b=[Result("failed", detail=f"<{secret}>")])

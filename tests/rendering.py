@@ -117,7 +117,8 @@ class Renderer:
     def _starts(self, text: str) -> list[tuple[int, int]]:
         """Begin and end of each anchor after the history's last message."""
         last = max(0, text.rfind(LAST))
-        return [match.span() for match in regex.finditer(self.anchor, text, flags=regex.DOTALL, pos=last)]
+        # Behind the end stands what no text has: an anchor may ask for the prompt's end, which this isn't.
+        return [match.span() for match in regex.finditer(self.anchor, text + "\0", flags=regex.DOTALL, pos=last)]
 
 
 def _as_text(item: Message) -> Message:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import functools
 import json
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import materials
 from domains import domains
+from materials import canitoolcall
 from plugin_helpers import byte_level
 from response_templates import get_template
 from server_helpers import example, served
@@ -26,16 +26,6 @@ PASSED_ON = {
     "qwen3-hermes/sglang-malformed-json-in-tags": "`<tool_call>` before what can't be JSON is text to this template",
 }
 TOKENIZERS = {"qwen3": "tokenizer-qwen3", "qwen3-coder": "tokenizer-qwen3", "gpt-oss": "tokenizer-gptoss"}
-
-
-def canitoolcall(module: str) -> Any:
-    """A module of canitoolcall, from the fetched material."""
-    path = str(materials.folder("canitoolcall").parent.parent)
-    if path not in sys.path:
-        sys.path.append(path)
-    import importlib
-
-    return importlib.import_module(f"canitoolcall.{module}")
 
 
 @functools.cache

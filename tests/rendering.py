@@ -74,6 +74,7 @@ class Renderer:
                 with_reasoning([self._written(message) for message in chat], self.chat_template),
                 chat_template=self.chat_template,
                 tokenize=False,
+                **dict(self.tokens),  # older transformers leave out those that are ""
                 **arguments,
             )
         except Exception as error:  # a chat template raises whatever its author thought of
@@ -140,7 +141,10 @@ def _rendered_call(chat_template: str, tokens: tuple[tuple[str, str], ...], item
     texts = []
     for chat in chats:
         with contextlib.suppress(Exception):  # a chat template raises whatever its author thought of
-            texts.append(_tokenizer(tokens).apply_chat_template(chat, chat_template=chat_template, tokenize=False))
+            text = _tokenizer(tokens).apply_chat_template(
+                chat, chat_template=chat_template, tokenize=False, **dict(tokens)
+            )
+            texts.append(text)
     return next((text for text in texts if "qkey" in text), "")
 
 
@@ -207,9 +211,9 @@ def kept(renderer: Renderer, history: Sequence[Message], shape: Shape, **argumen
             return replace(inline, inline=True)
     if shape[2] and not found.calls and not shape[1]:
         with contextlib.suppress(DoesNotRender):
-            return replace(
-                _kept(renderer, history, probe(shape) | {"content": None}, shape[2], **arguments), null_content=True
-            )
+            null = _kept(renderer, history, probe(shape) | {"content": None}, shape[2], **arguments)
+            # Counts only if it brings the calls: some transformers versions give the template the null itself.
+            return replace(null, null_content=True) if null.calls else found
     return found
 
 

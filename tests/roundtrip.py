@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import rendering
-from domains import Domain
+from domains import Domain, matches
 from rendering import LAST, DoesNotRender, Renderer, call
 from response_templates.errors import ParseError
 from response_templates.parser import ResponseParser, parse_response
@@ -240,6 +240,8 @@ def written(domain: Domain, renderer: Renderer, identifier: str, trip: Trip) -> 
     try:
         turn = renderer.turn(HISTORIES[trip.history], kept.written(message, renderer), tools=tools, **trip.switch)
     except DoesNotRender:  # some refuse certain values; that all are refused is found out by the count
+        return None
+    if matches(domain.not_rendered, turn.generation):
         return None
     return Written(turn, tools_of(message), rendering.expected(message, kept))
 

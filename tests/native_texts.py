@@ -61,7 +61,7 @@ class Pair:
 
 
 def exact(value: Any) -> str:
-    """Equal only if equal with all types and the order of keys aside."""
+    """Equal only for equal JSON, the order of keys aside; the native engine may return what is none."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, default=repr)
 
 
@@ -139,11 +139,11 @@ def call_text(pair: Pair) -> bool:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of difference: what explains it, and how it is recognised."""
+    """A kind of difference on purpose: its reason, and how it is recognised in what was compared."""
 
     name: str
     reason: str
-    explains: Callable[[Pair], bool]
+    explains: Callable[[Any], bool]
 
 
 KINDS = (

@@ -31,16 +31,23 @@ class DoesNotRender(Exception):
     """The chat template refuses this chat, or writes nothing that could be told from the prompt."""
 
 
-@functools.lru_cache(maxsize=64)
-def _tokenizer(tokens: tuple[tuple[str, str], ...]) -> Any:
+@functools.cache
+def _tokenizer() -> Any:
     from tokenizers import Tokenizer, models
     from transformers import PreTrainedTokenizerFast
 
     plain = Tokenizer(models.WordLevel({"<unk>": 0}, unk_token="<unk>"))
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=plain, unk_token="<unk>")
-    for name, value in tokens:
-        setattr(tokenizer, name, value)
-    return tokenizer
+    return PreTrainedTokenizerFast(tokenizer_object=plain, unk_token="<unk>")
+
+
+def _rendered(
+    chat_template: str, tokens: tuple[tuple[str, str], ...], chat: Sequence[Message], **arguments: Any
+) -> str:
+    """The chat as text. Special tokens go by name: older transformers leave out a tokenizer's empty ones."""
+    text = _tokenizer().apply_chat_template(
+        chat, chat_template=chat_template, tokenize=False, **dict(tokens), **arguments
+    )
+    return str(text)
 
 
 @dataclass(frozen=True)
@@ -70,16 +77,10 @@ class Renderer:
     def render(self, chat: Sequence[Message], **arguments: Any) -> str:
         """The chat as text. Raises DoesNotRender whatever the template's reason."""
         try:
-            text = _tokenizer(self.tokens).apply_chat_template(
-                with_reasoning([self._written(message) for message in chat], self.chat_template),
-                chat_template=self.chat_template,
-                tokenize=False,
-                **dict(self.tokens),  # older transformers leave out those that are ""
-                **arguments,
-            )
+            written = with_reasoning([self._written(message) for message in chat], self.chat_template)
+            return _rendered(self.chat_template, self.tokens, written, **arguments)
         except Exception as error:  # a chat template raises whatever its author thought of
             raise DoesNotRender(str(error)) from error
-        return str(text)
 
     def _written(self, message: Message) -> Message:
         """The message as this chat template takes it: some want the arguments as JSON text."""
@@ -141,10 +142,7 @@ def _rendered_call(chat_template: str, tokens: tuple[tuple[str, str], ...], item
     texts = []
     for chat in chats:
         with contextlib.suppress(Exception):  # a chat template raises whatever its author thought of
-            text = _tokenizer(tokens).apply_chat_template(
-                chat, chat_template=chat_template, tokenize=False, **dict(tokens)
-            )
-            texts.append(text)
+            texts.append(_rendered(chat_template, tokens, chat))
     return next((text for text in texts if "qkey" in text), "")
 
 

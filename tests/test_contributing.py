@@ -57,7 +57,7 @@ def test_the_commands_one_after_the_other(copy: Path) -> None:
         "scripts/show_chat_template.py",
         "scripts/check_family.py",
         "scripts/make_fingerprints.py",
-        "scripts/make_registry_docs.py",
+        "scripts/conformance.py",
         "-m",
     ]
     outputs = []

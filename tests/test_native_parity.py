@@ -8,7 +8,6 @@ Skipped where transformers has no native engine (before 5.13).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import reference
+from native_texts import Kind
 from response_templates import ResponseParser
 from strategies import Case, grammatical_cases
 from test_properties import exact
@@ -103,37 +103,28 @@ def held_beginning(seen: Observed) -> bool:
     return not any(f is not None and (f.start, f.end) == (last.start, last.end) for f in found)
 
 
-@dataclass(frozen=True)
-class Difference:
-    """A difference on purpose."""
-
-    name: str
-    reason: str
-    explains: Callable[[Observed], bool]
-
-
 DIFFERENCES = (
-    Difference(
+    Kind(
         "a call that was cut off",
         "The generation ended inside it: a client would run a call that the model never made. Malformed here.",
         cut_off,
     ),
-    Difference(
+    Kind(
         "calls that are not well-formed",
         "Clients and chat templates crash on them: they are mended where the meaning is plain, else malformed.",
         not_well_formed,
     ),
-    Difference(
+    Kind(
         "an empty region after one with content",
         "The native engine overwrites the content with nothing; here an empty value never replaces one with content.",
         overwritten,
     ),
-    Difference(
+    Kind(
         "a close inside a string",
         "A close delimiter inside a string of a JSON body or a call list is text here; the native engine closes there.",
         close_in_string,
     ),
-    Difference(
+    Kind(
         "the beginning of a close at the very end",
         "It is no part of a structured body here; for the native engine it is.",
         held_beginning,
@@ -239,7 +230,7 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("difference", DIFFERENCES, ids=lambda difference: difference.name)
-def test_a_listed_difference_is_there(difference: Difference) -> None:
+def test_a_listed_difference_is_there(difference: Kind) -> None:
     """A difference that went away upstream has to leave the list."""
     seen = observe(SHOWN[difference.name])
     assert seen is not None

@@ -10,6 +10,7 @@ itself. Bound: linear in the value; a schema's alternatives are followed once, `
 from __future__ import annotations
 
 import collections.abc
+import re
 import sys
 import types
 import typing
@@ -84,6 +85,19 @@ _CASTS: Mapping[str, Callable[[str], Any]] = {
 }
 
 
+# By the type's name: can the text that begins so still be cast? (`_` and other digits than 0-9 count: Python reads them.)
+_NUMBER_BEGINS = re.compile(r"[+-]?[\d_]*\.?[\d_]*(?:[eE][+-]?[\d_]*)?")
+_MAY_BE: Mapping[str, Callable[[str], bool]] = {
+    "integer": lambda text: _NUMBER_BEGINS.fullmatch(text) is not None,
+    "number": lambda text: _NUMBER_BEGINS.fullmatch(text) is not None,
+    "boolean": lambda text: any(word.startswith(text.lower()) for word in _BOOLEANS),
+    "null": lambda text: any(word.startswith(text) for word in _NULLS),
+    "object": lambda text: text[:1] in ("", "{"),
+    "array": lambda text: text[:1] in ("", "["),
+}
+_ENOUGH_TO_TELL = 64  # characters of a text that are looked at; longer ones wait for their end
+
+
 # --- schemas -------------------------------------------------------------------------------------------------------
 
 
@@ -116,6 +130,12 @@ class _Node:
             if value is not _UNCAST:
                 return value
         return text
+
+
+    def stays_text(self, begins: str) -> bool:
+        """Can a text that begins so only be cast to itself?"""
+        begins = begins[:_ENOUGH_TO_TELL].strip()
+        return not any(_MAY_BE[name](begins) for name in self.types)
 
 
 _TYPE_OF_VALUE = {bool: "boolean", int: "integer", float: "number", str: "string", dict: "object", list: "array"}
@@ -213,6 +233,12 @@ class _Types:
             fresh.extend(self._containers_in(container, node))
         return result
 
+    def stays_text(self, key: str, begins: str) -> bool:
+        """Is a string argument that begins so certainly not cast?"""
+        root = self._node(self._root)
+        schema = root.properties.get(key, root.others)
+        return schema is None or self._node(schema).stays_text(begins)
+
     def _node(self, schema: Schema) -> _Node:
         node = self._nodes.get(id(schema))
         if node is None:
@@ -282,6 +308,16 @@ class ToolTypes:
         if isinstance(value, list):
             return [self._cast_call(item) for item in value]
         return self._cast_call(value)
+
+    def cast_argument(self, name: str, key: str, value: Any) -> Any:
+        """The value of one argument of a call to the tool `name`."""
+        types_of_tool = self._tools.get(name)
+        return value if types_of_tool is None else types_of_tool.cast({key: value})[key]
+
+    def stays_text(self, name: str, key: str, begins: str) -> bool:
+        """Is the string argument `key` of a call to `name`, which begins so, certainly not cast?"""
+        types_of_tool = self._tools.get(name)
+        return types_of_tool is None or types_of_tool.stays_text(key, begins)
 
     def _cast_call(self, call: Any) -> Any:
         function = call.get("function") if isinstance(call, dict) else None

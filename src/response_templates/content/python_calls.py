@@ -41,7 +41,7 @@ PYTHON_WORDS: Mapping[str, Any] = {
 
 _QUOTES = ("'", '"')
 _ESCAPES = {**JSON_ESCAPES, "'": "'"}
-_NAME = re.compile(r"[A-Za-z_]\w*(?:[.-]\w+)*", re.ASCII)
+CALL_NAME = re.compile(r"[A-Za-z_]\w*(?:[.-]\w+)*", re.ASCII)
 _LINE_BREAK = re.compile("[\n\r]")
 
 
@@ -52,7 +52,7 @@ def _exact_int(text: str) -> int:
     return value
 
 
-_NOTATION = Notation(
+CALLS_NOTATION = Notation(
     strings={quote: no_surrogates(quoted_string(quote, _ESCAPES, None, PYTHON_CODES)) for quote in _QUOTES},
     words=PYTHON_WORDS,
     integer=_exact_int,
@@ -128,7 +128,7 @@ def _read_lines(text: str, at: int) -> list[dict[str, Any]]:
 
 def _read_call(text: str, at: int) -> tuple[dict[str, Any], int]:
     """The call that begins at `at`, and the offset behind it."""
-    name = _NAME.match(text, at)
+    name = CALL_NAME.match(text, at)
     if name is None:
         raise error_at("expected the name of a function", text, at)
     at = skip_space(text, name.end())
@@ -144,13 +144,13 @@ def _read_call(text: str, at: int) -> tuple[dict[str, Any], int]:
 def _read_arguments(text: str, at: int, arguments: dict[str, Any]) -> int:
     """Fill `arguments`; returns the offset of the closing parenthesis."""
     while True:
-        key = _NAME.match(text, at)
+        key = CALL_NAME.match(text, at)
         after = skip_space(text, key.end()) if key is not None else at
         if key is None or not text.startswith("=", after):
             raise error_at("expected name=value (no positional arguments, no trailing comma)", text, at)
         if key[0] in arguments:
             raise error_at(f"the argument {key[0][:60]!r} comes twice", text, at)
-        arguments[key[0]], at = read_value(text, after + 1, _NOTATION)
+        arguments[key[0]], at = read_value(text, after + 1, CALLS_NOTATION)
         at = skip_space(text, at)
         if text.startswith(")", at):
             return at

@@ -49,13 +49,13 @@ class _XmlInline:
         values: dict[str, list[Any]] = {}
         try:
             for found in self.pattern.finditer(body):
-                key, value = self._read(found.groups, found.start)
+                key, value = self.read_tag(found.groups, found.start)
                 values.setdefault(key, []).append(value)
         except TimeoutError as error:
             raise ContentError("searching the tags took too long") from error
         return {key: self.collect(each) for key, each in values.items()}
 
-    def _read(self, groups: Mapping[str, str | None], start: int) -> tuple[str, Any]:
+    def read_tag(self, groups: Mapping[str, str | None], start: int) -> tuple[str, Any]:
         key = groups.get("key")
         if key is None:
             raise ContentError(f"the tag at character {start} has no key", start)

@@ -274,7 +274,17 @@ def test_nothing_half_is_shown(text: str, states: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("text", "fails_at"),
-    [("truex", None), ("truex ", 5), ("{]", 1), ('"a" b', 4), ("[1 2]", 3), ('{"a" 1', 5), ("nul ", 3), ("[1,]", 3), ("x", None)],
+    [
+        ("truex", None),
+        ("truex ", 5),
+        ("{]", 1),
+        ('"a" b', 4),
+        ("[1 2]", 3),
+        ('{"a" 1', 5),
+        ("nul ", 3),
+        ("[1,]", 3),
+        ("x", None),
+    ],
 )
 def test_text_that_is_no_json_is_known_at_once(text: str, fails_at: int | None) -> None:
     reader = new("json")

@@ -5,9 +5,16 @@ Three things differ from a message here. A call's arguments are a string of JSON
 
 The JSON of arguments is `json.dumps(arguments, ensure_ascii=False)`, in streams as in whole messages.
 
+Arguments are sent as they are written: strings as they grow, everything else once it is complete, and a string that
+a tool's schema may make something else once its type is settled. Of several calls in one region the first is sent so;
+the others follow when the region closes, because a client takes a call for complete when the next one begins.
+
 Invariant: put together, the deltas of a stream are `to_openai` of the message that the parser gives. A call's closing
-brace is sent only once its region is accepted, so the arguments of a call that turns out malformed, or that the
-generation's end cut off, are never valid JSON.
+brace is sent only once its region is accepted. So the arguments of a call that turns out malformed, or that the
+generation's end cut off, are never valid JSON: nobody can take it for whole. What the model wrote there follows under
+`malformed`, with `tool_call_index`. (Where the model wrote an argument twice, or the region was repaired, the JSON has
+a key twice; JSON readers take the later value. Where not even that makes it right, the call stays unfinished, and the
+right one follows with an index of its own.)
 Bound: linear in the generation, whatever the chunks; what is kept is what is not sent yet.
 
 Facts of the format: the types of the `openai` package, 3.57 (`openai.types.chat`).
@@ -19,15 +26,21 @@ import json
 import secrets
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from json.encoder import encode_basestring
 from typing import Any, TypeAlias
 
+from .content.growing import GROWING, Growing, GrowingList, GrowingObject, GrowingText
 from .errors import InputTypeError, TemplateError
-from .parser import Event, Message, TemplateSource, is_empty
+from .live import LiveCall, LiveRegion, live_fields
+from .parser import Event, Message, TemplateSource
 from .plan import FieldPlan, plan_for
 from .shaping import CALLS_FIELD
+from .snapshot import is_empty
 from .template import load_template
+from .tools import ToolTypes
 
 Chunk: TypeAlias = "dict[str, Any]"
+Delta: TypeAlias = "dict[str, Any]"
 Usage: TypeAlias = "Mapping[str, Any]"
 
 _TEXT_FIELDS = ("content", "reasoning_content")  # strings in the OpenAI shape, whatever the template makes of them
@@ -157,6 +170,10 @@ class OpenAIDeltas:
             "created": int(time.time()) if created is None else created,
             "model": model,
         }
+        self._fields = live_fields(self._plan.template)
+        self._tools = ToolTypes.from_tools(tools) if tools else None
+        self._live: LiveRegion | None = None  # the open region of calls
+        self._stream: _ArgumentsStream | None = None  # of the call in it that is being sent
         self._choice = choice
         self._new_id = new_id
         self._calls = 0
@@ -206,61 +223,181 @@ class OpenAIDeltas:
 
     # -- events ------------------------------------------------------------------------------------------------------
 
-    def _opened(self, plan: FieldPlan, event: Event) -> Iterator[dict[str, Any]]:
-        if plan.name in self._accepted and _is_streamed(plan) and plan.field.join:
+    def _opened(self, plan: FieldPlan, event: Event) -> Iterator[Delta]:
+        if plan.name == CALLS_FIELD:
+            groups = event.get("groups") if plan.has_groups else {}
+            self._live = LiveRegion(self._fields[CALLS_FIELD], groups, self._tools)
+        elif plan.name in self._accepted and _is_streamed(plan) and plan.field.join:
             yield {plan.name: plan.field.join}
 
-    def _grown(self, plan: FieldPlan, event: Event) -> Iterator[dict[str, Any]]:
-        if _is_streamed(plan):
+    def _grown(self, plan: FieldPlan, event: Event) -> Iterator[Delta]:
+        if self._live is not None:
+            self._live.feed(event["text"])
+            yield from self._begin_call(self._live.first)
+            if self._stream is not None:
+                yield from _arguments(self._stream.index, self._stream.more())
+        elif _is_streamed(plan):
             text = self._space + event["text"]
             shown = text.rstrip() if plan.skips_lead else text
             self._space = text[len(shown) :]
             if shown:
                 yield {plan.name: shown}
 
-    def _closed(self, plan: FieldPlan, event: Event) -> Iterator[dict[str, Any]]:
+    def _closed(self, plan: FieldPlan, event: Event) -> Iterator[Delta]:
         self._seen.add(plan.name)
         self._accepted.add(plan.name)
         self._space = ""
         value = event["value"]
         if plan.name == CALLS_FIELD:
-            for call in value if isinstance(value, list) else [value]:
-                yield self._whole_call(call)
+            calls = value if isinstance(value, list) else [value]
+            yield from self._settle_calls(calls)
         elif _is_list(plan) and plan.name not in _TEXT_FIELDS:
             yield {plan.name: [value]}
         elif not _is_streamed(plan):
             self._late.setdefault(plan.name, []).append(value)
 
-    def _broken(self, plan: FieldPlan, event: Event) -> Iterator[dict[str, Any]]:
+    def _broken(self, plan: FieldPlan, event: Event) -> Iterator[Delta]:
         self._seen.add(plan.name)
-        entry = {"index": self._malformed, **{key: event[key] for key in ("field", "text", "error")}}
-        self._malformed += 1
-        yield {"malformed": [entry]}
+        stream, self._live, self._stream = self._stream, None, None
+        entry = {key: event[key] for key in ("field", "text", "error")}
+        yield from self._give_up(stream, entry)
 
-    def _whole_call(self, call: dict[str, Any]) -> dict[str, Any]:
-        self._whole = True
+    # -- calls -------------------------------------------------------------------------------------------------------
+
+    def _begin_call(self, call: LiveCall | None) -> Iterator[Delta]:
+        """The first delta of a call, once its name is known (and its id, if the template says that there is one)."""
+        if self._stream is None and call is not None and call.name is not None and not call.waits_for_id:
+            self._stream = _ArgumentsStream(self._calls, call)
+            yield self._head_of(call.name, call.id, "")
+
+    def _head_of(self, name: str, written_id: Any, arguments: str, **more: Any) -> Delta:
+        """A call's first delta."""
         index = self._calls
         self._calls += 1
-        function = {**call["function"], "arguments": arguments_text(call["function"]["arguments"])}
-        return {
-            CALLS_FIELD: [
-                {"index": index, "id": self._id_for(call.get("id")), "type": "function", "function": function}
-            ]
-        }
+        call_id = _unique_id(written_id, self._ids, self._new_id)
+        self._ids.add(call_id)
+        function = {"name": name, "arguments": arguments, **more}
+        return {CALLS_FIELD: [{"index": index, "id": call_id, "type": "function", "function": function}]}
 
-    def _id_for(self, written: Any) -> str:
-        """The id that the model wrote, if it is one and no other call of the message has it."""
-        unique = _unique_id(written, self._ids, self._new_id)
-        self._ids.add(unique)
-        return unique
+    def _settle_calls(self, calls: list[dict[str, Any]]) -> Iterator[Delta]:
+        """A region of calls is accepted: what is not sent of them follows."""
+        stream, self._live, self._stream = self._stream, None, None
+        if stream is not None:
+            first = calls[0]["function"] if calls else {}
+            rest = stream.rest(first["arguments"]) if first.get("name") == stream.name else None
+            if rest is None:
+                error = "what was sent of this call is not what it turned out to be; see the calls that follow"
+                yield from self._give_up(stream, {"field": CALLS_FIELD, "text": "", "error": error})
+            else:
+                self._whole = True
+                yield from _arguments(stream.index, rest, {key: first[key] for key in first if key not in _OF_CALLS})
+                calls = calls[1:]
+        for call in calls:
+            self._whole = True
+            function = call["function"]
+            more = {key: function[key] for key in function if key not in _OF_CALLS}
+            yield self._head_of(function["name"], call.get("id"), arguments_text(function["arguments"]), **more)
+
+    def _give_up(self, stream: _ArgumentsStream | None, entry: dict[str, Any]) -> Iterator[Delta]:
+        """Something is malformed; if a call of it was begun, its arguments stay unfinished."""
+        if stream is not None:
+            entry = {**entry, "tool_call_index": stream.index}
+            if not stream.sent:
+                yield from _arguments(stream.index, "{")
+        yield {"malformed": [{"index": self._malformed, **entry}]}
+        self._malformed += 1
 
 
-_HANDLERS: Mapping[str, Callable[[OpenAIDeltas, FieldPlan, Event], Iterator[dict[str, Any]]]] = {
+_OF_CALLS = ("name", "arguments")
+
+_HANDLERS: Mapping[str, Callable[[OpenAIDeltas, FieldPlan, Event], Iterator[Delta]]] = {
     "region_open": OpenAIDeltas._opened,
     "region_chunk": OpenAIDeltas._grown,
     "region_close": OpenAIDeltas._closed,
     "region_malformed": OpenAIDeltas._broken,
 }
+
+
+def _arguments(index: int, text: str, more: Mapping[str, Any] | None = None) -> Iterator[Delta]:
+    """The delta of arguments that grew by `text`."""
+    if text or more:
+        yield {CALLS_FIELD: [{"index": index, "function": {"arguments": text, **(more or {})}}]}
+
+
+class _ArgumentsStream:
+    """The JSON of one call's arguments, as they are written."""
+
+    __slots__ = ("_call", "_sent", "_ways", "index", "name")
+
+    def __init__(self, index: int, call: LiveCall) -> None:
+        self._call = call
+        self._sent: list[str] = []
+        self._ways: list[tuple[Growing, int]] = [(call.arguments, 0)]  # what is open, and how much of it is sent
+        self.index = index
+        self.name = call.name
+
+    @property
+    def sent(self) -> bool:
+        """Was anything sent?"""
+        return bool(self._sent)
+
+    def more(self) -> str:
+        """The text that has come since."""
+        if not self._call.begun:
+            return ""
+        parts = [] if self._sent else ["{"]
+        while self._ways:
+            node, done = self._ways.pop()
+            if isinstance(node, GrowingText):
+                text = node.text()
+                parts.append(encode_basestring(text[done:])[1:-1])
+                self._ways.append((node, len(text)))
+            elif done < len(node.values):
+                self._ways.append((node, done + 1))
+                parts.append(self._item(node, done))
+                continue
+            else:
+                self._ways.append((node, done))
+            if not node.complete or len(self._ways) == 1:
+                break
+            parts.append(_CLOSES[type(node)])
+            self._ways.pop()
+        text = "".join(parts)
+        if text:
+            self._sent.append(text)
+        return text
+
+    def _item(self, node: GrowingObject | GrowingList, number: int) -> str:
+        """An item of a container; if it grows, what comes before its own text."""
+        before = ", " if number else ""
+        if isinstance(node, GrowingObject):
+            before += f"{encode_basestring(node.keys[number])}: "
+        value = node.values[number]
+        if isinstance(value, GROWING):
+            self._ways.append((value, 0))
+            return before + _OPENS[type(value)]
+        return before + arguments_text(value)
+
+    def rest(self, arguments: dict[str, Any]) -> str | None:
+        """What makes the text sent so far the JSON of `arguments`; None: nothing does."""
+        sent, text = "".join(self._sent), arguments_text(arguments)
+        if text.startswith(sent):
+            return text[len(sent) :]
+        closing = "".join(_CLOSES[type(node)] for node, _ in reversed(self._ways[1:]))
+        shown = json.loads(sent + closing + "}")
+        if not shown.keys() <= arguments.keys():
+            return None
+        wrong = {key: each for key, each in arguments.items() if key not in shown or _differ(each, shown[key])}
+        again = arguments_text(wrong)[1:] if wrong else "}"
+        return closing + (", " if shown and wrong else "") + again
+
+
+_OPENS = {GrowingText: '"', GrowingObject: "{", GrowingList: "["}
+_CLOSES = {GrowingText: '"', GrowingObject: "}", GrowingList: "]"}
+
+
+def _differ(one: Any, other: Any) -> bool:
+    return arguments_text(one) != arguments_text(other)
 
 
 def _is_streamed(plan: FieldPlan) -> bool:

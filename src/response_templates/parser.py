@@ -29,10 +29,12 @@ from .buffer import TextBuffer
 from .content import ContentError, StringDialect, StringTracker
 from .delimiters import NoSearch, Search, WatchList
 from .errors import InputTypeError, ParseError, ParserFinalizedError, PrefixRequiredError, TemplateError
+from .live import LiveRegion, live_fields
 from .plan import FieldPlan, Plan, plan_for
 from .repair import load_library, repaired_json
 from .search import Budget, Match
 from .shaping import CALLS_FIELD
+from .snapshot import Snapshot, assemble, is_empty, take
 from .template import ResponseTemplate, load_template, thaw
 from .tools import ToolTypes
 from .whole import NONE_BLOCKED, WholeSearch, WholeText
@@ -46,11 +48,6 @@ _ERRORS = ("strict", "recover", "repair")
 UNREAD: Any = object()
 LOOSE_PIECES = 16  # short strings that an open region keeps before they are joined
 _NO_GROUPS: Mapping[str, str] = {}
-
-
-def is_empty(value: Any) -> bool:
-    """Values that a message leaves out: an empty string, list or object, and null (but not 0 or false)."""
-    return value is None or (isinstance(value, (str, list, dict)) and not value)
 
 
 @dataclass(slots=True)
@@ -79,6 +76,17 @@ class _Region:
     strings: StringTracker | None = None
     lexed: int = 0  # pieces that `strings` has read
     withheld: _Withheld | None = None
+
+    def body_from(self, position: int) -> str:
+        """The text of the body from its character `position` on. Costs what it returns, not what lies before."""
+        left = sum(map(len, self.pieces)) - position
+        parts = []
+        for piece in reversed(self.pieces):
+            if left <= 0:
+                break
+            parts.append(piece[-left:])
+            left -= len(piece)
+        return "".join(reversed(parts))
 
     def pack(self) -> None:
         """Join the newest pieces, and blocks of like size: a stream keeps about as many strings as its length has bits.
@@ -130,6 +138,7 @@ class ResponseParser:
         "_fast_from",
         "_finalized",
         "_full",
+        "_live",
         "_malformed",
         "_origin",
         "_pieces",
@@ -172,6 +181,7 @@ class ResponseParser:
         self._tells_groups = groups
         self._failure: ParseError | None = None
         self._finalized = False
+        self._live: tuple[_Region, LiveRegion] | None = None  # of the region that a snapshot was taken of last
         self._values: dict[str, Any] = {}
         self._seen: frozenset[str] = frozenset()
         self._malformed: list[dict[str, Any]] = []
@@ -235,6 +245,29 @@ class ResponseParser:
         self._parse(events, at_end=True)
         self._check_missing()
         return self._message(), events
+
+    def snapshot(self) -> Snapshot:
+        """The message so far, with the region that is open as far as it is known.
+
+        The first one of a region reads what is there of it; each further one only what came since.
+        """
+        region = self._region
+        if region is None:
+            self._live = None
+        elif self._live is None or self._live[0] is not region:
+            self._live = (region, self._live_region(region))
+        if region is None or self._live is None:
+            return take(self._plan, self._values, self._malformed, None)
+        live = self._live[1]
+        live.feed(region.body_from(live.read))
+        return take(self._plan, self._values, self._malformed, live)
+
+    def _live_region(self, region: _Region) -> LiveRegion:
+        field = live_fields(self._plan.template)[region.plan.name]
+        earlier = self._values.get(region.plan.name)
+        join = region.plan.field.join
+        before = join.join([*earlier, ""]) if join is not None and earlier else ""
+        return LiveRegion(field, _merged(region.groups, _NO_GROUPS), self._tools, before)
 
     def _planned(self, template: ResponseTemplate) -> Plan:
         return plan_for(template)
@@ -693,18 +726,7 @@ class ResponseParser:
             self._malformed.append({"field": name, "text": "", "error": error})
 
     def _message(self) -> Message:
-        message: Message = self._plan.template.defaults
-        for name, value in self._values.items():
-            join = self._plan.fields[name].field.join
-            if join is not None:
-                value = join.join(value)
-            if name in message and self._plan.fields[name].field.repeats and isinstance(message[name], list):
-                value = [*message[name], *value]
-            if name in message or not is_empty(value):
-                message[name] = value
-        if self._malformed:
-            message["malformed"] = list(self._malformed)
-        return message
+        return assemble(self._plan, self._values, self._malformed)
 
     # -- where each character went -------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ Names: TypeAlias = Mapping[str, Any]
 Shape: TypeAlias = "Callable[[Any, Mapping[str, str]], Any]"  # (parsed body, groups) → value
 
 _MISSING: Any = object()
-_STANDS_FOR = {"arguments": "parameters", "parameters": "arguments"}
+STANDS_FOR = {"arguments": "parameters", "parameters": "arguments"}
 
 
 def compile_shape(field: Field) -> Shape:
@@ -49,7 +49,7 @@ def _whole(field: Field, transform: Json) -> Shape:
         return lambda content, groups: content
     lenient = field.name == CALLS_FIELD
     fill = _filler(transform, lenient)
-    if lenient and _expects_a_call(transform):
+    if lenient and expects_a_call(transform):
         return lambda content, groups: _one_or_each(fill, content, groups)
     return lambda content, groups: fill({**groups, "content": content})
 
@@ -61,7 +61,7 @@ def _one_or_each(fill: Callable[[Names], Any], content: Any, groups: Mapping[str
     return fill({**groups, "content": content})
 
 
-def _expects_a_call(transform: Json) -> bool:
+def expects_a_call(transform: Json) -> bool:
     """Does the content hold the call itself (and not only its arguments)?"""
     if not isinstance(transform, dict):
         return False
@@ -137,5 +137,5 @@ def _get(value: Any, key: str, lenient: bool) -> Any:
         return _MISSING
     if key in value:
         return value[key]
-    other = _STANDS_FOR.get(key) if lenient else None
+    other = STANDS_FOR.get(key) if lenient else None
     return value[other] if other is not None and other in value else _MISSING

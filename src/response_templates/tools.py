@@ -85,7 +85,7 @@ _CASTS: Mapping[str, Callable[[str], Any]] = {
 }
 
 
-# By the type's name: can the text that begins so still be cast? (`_` and other digits than 0-9 count: Python reads them.)
+# By the type's name: can a text that begins so still be cast? (`_` and other digits than 0-9 count: Python reads them.)
 _NUMBER_BEGINS = re.compile(r"[+-]?[\d_]*\.?[\d_]*(?:[eE][+-]?[\d_]*)?")
 _MAY_BE: Mapping[str, Callable[[str], bool]] = {
     "integer": lambda text: _NUMBER_BEGINS.fullmatch(text) is not None,
@@ -130,7 +130,6 @@ class _Node:
             if value is not _UNCAST:
                 return value
         return text
-
 
     def stays_text(self, begins: str) -> bool:
         """Can a text that begins so only be cast to itself?"""

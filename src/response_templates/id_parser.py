@@ -123,6 +123,9 @@ class ControlParser(IdParser):
 
     # -- where text leaves the engine ----------------------------------------------------------------------------
 
+    def _body_from(self, region: _Region, position: int) -> str:
+        return self._controls.unmark(super()._body_from(region, position))
+
     def _emit(self, text: str, events: list[Event]) -> None:
         super()._emit(self._controls.unmark(text), events)
 

@@ -74,19 +74,25 @@ class _Region:
     started: bool = False  # the leading white space is over
     content: Any = UNREAD  # the parsed body, where it had to be read to know that a close is one
     strings: StringTracker | None = None
-    lexed: int = 0  # pieces that `strings` has read
+    lexed: int = 0  # pieces that `strings` has read: they stay as they are
+    lexed_size: int = 0  # characters in them
     withheld: _Withheld | None = None
 
     def body_from(self, position: int) -> str:
         """The text of the body from its character `position` on. Costs what it returns, not what lies before."""
-        left = sum(map(len, self.pieces)) - position
-        parts = []
+        left = self.lexed_size + sum(map(len, self.pieces[self.lexed :])) - position
+        parts: list[str] = []
         for piece in reversed(self.pieces):
             if left <= 0:
                 break
             parts.append(piece[-left:])
             left -= len(piece)
         return "".join(reversed(parts))
+
+    def is_lexed(self) -> None:
+        """`strings` has read all that is there."""
+        self.lexed_size += sum(map(len, self.pieces[self.lexed :]))
+        self.lexed = len(self.pieces)
 
     def pack(self) -> None:
         """Join the newest pieces, and blocks of like size: a stream keeps about as many strings as its length has bits.
@@ -259,7 +265,7 @@ class ResponseParser:
         if region is None or self._live is None:
             return take(self._plan, self._values, self._malformed, None)
         live = self._live[1]
-        live.feed(region.body_from(live.read))
+        live.feed(self._body_from(region, live.read))
         return take(self._plan, self._values, self._malformed, live)
 
     def _live_region(self, region: _Region) -> LiveRegion:
@@ -268,6 +274,9 @@ class ResponseParser:
         join = region.plan.field.join
         before = join.join([*earlier, ""]) if join is not None and earlier else ""
         return LiveRegion(field, _merged(region.groups, _NO_GROUPS), self._tools, before)
+
+    def _body_from(self, region: _Region, position: int) -> str:
+        return region.body_from(position)
 
     def _planned(self, template: ResponseTemplate) -> Plan:
         return plan_for(template)
@@ -539,7 +548,7 @@ class ResponseParser:
         if region.withheld is None:
             for piece in region.pieces[region.lexed :]:
                 region.strings.advance(piece)
-            region.lexed = len(region.pieces)
+            region.is_lexed()
         return region.strings
 
     def _tracker(self, dialect: StringDialect) -> StringTracker:
@@ -559,7 +568,7 @@ class ResponseParser:
         """The withheld close was text."""
         region.withheld = None
         self._emit("".join(withheld.pieces) + text, events)
-        region.lexed = len(region.pieces)
+        region.is_lexed()
 
     def _reopen_string(self, events: list[Event]) -> bool:
         """At the end: if the string of a withheld close never ended, that was the close after all."""

@@ -159,7 +159,7 @@ class Snapshot:
     accepted, so one that isn't can be run.
     """
 
-    __slots__ = ("_malformed", "_message", "_open", "_plan", "_values")
+    __slots__ = ("_malformed", "_malformed_count", "_message", "_open", "_plan", "_values")
 
     def __init__(
         self, plan: Plan, values: Mapping[str, Any], malformed: Sequence[dict[str, Any]], opened: _OpenRegion | None
@@ -168,7 +168,7 @@ class Snapshot:
         self._values = [
             (name, value, len(value) if plan.fields[name].field.repeats else None) for name, value in values.items()
         ]
-        self._malformed = tuple(malformed)
+        self._malformed, self._malformed_count = malformed, len(malformed)
         self._open = opened
         self._message: dict[str, Any] | None = None
 
@@ -183,7 +183,7 @@ class Snapshot:
             values = {name: value if count is None else value[:count] for name, value, count in self._values}
             if self._open is not None:
                 _add_open(values, self._open)
-            self._message = assemble(self._plan, values, self._malformed)
+            self._message = assemble(self._plan, values, self._malformed[: self._malformed_count])
         return self._message
 
     @property

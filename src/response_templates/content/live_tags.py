@@ -3,8 +3,8 @@
 A tag pattern says what a whole tag is. To show a value before its tag is whole, the pattern is taken apart where its
 group `value` stands: what comes before is the head, what comes behind the tail. Once the head has matched, the value
 has begun, and it ends where the tail first matches; so text that can't be the beginning of a tail is part of the value.
-That is so if the value is a lazy repeat of a character, or a greedy one that the tail's first character ends; the
-values of other patterns are shown when their tag is whole.
+That is so if the value is any text, as short as can be (`.*?`, as in all tags that families write): such a tag can't
+turn out to be none while it is written. The values of other patterns are shown when their tag is whole.
 
 Invariant: as in `live_values`; what a whole tag means is left to the content parser.
 Bound: linear in the body for patterns that the machine knows; others show nothing before the body is complete.
@@ -16,14 +16,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import regex
-
 from .. import syntax
 from ..automaton import Machine
 from ..buffer import TextBuffer
 from ..captures import Tracker
 from ..search import Match, Search
-from ..syntax import Capture, Char, Node, Repeat, Sequence
+from ..syntax import ANY, Capture, Node, Repeat, Sequence
 from .base import ContentError
 from .growing import GROWING, NOTHING, GrowingObject, GrowingText
 from .json_body import JSON
@@ -72,22 +70,16 @@ def tag_pattern(source: str) -> TagPattern | None:
     for number, item in enumerate(items):
         if isinstance(item, Capture) and item.name == "value":
             head, tail = items[:number], items[number + 1 :]
-            if _ends_at_tail(item.item, tail) and "key" in _names(head) and not _names(tail) & {"type", "string"}:
+            if _is_any_text(item.item) and "key" in _names(head) and not _names(tail) & {"type", "string"}:
                 return TagPattern(_Part(node), _Part(Sequence(head)), _Part(Sequence(tail)))
     return TagPattern(_Part(node), None, None)
 
 
-def _ends_at_tail(value: Node, tail: tuple[Node, ...]) -> bool:
-    """Does the value end where the tail first matches?"""
+def _is_any_text(value: Node) -> bool:
+    """Is it `.*?`? Then the value ends where the tail first matches."""
     if isinstance(value, Sequence) and len(value.items) == 1:
         value = value.items[0]
-    if not isinstance(value, Repeat) or not isinstance(value.item, Char) or value.least or value.most is not None:
-        return False
-    if not value.greedy:
-        return True
-    first = tail[0] if tail else None
-    literal = first.literal if isinstance(first, Char) else None
-    return literal is not None and not regex.fullmatch(value.item.source, literal, regex.DOTALL)
+    return isinstance(value, Repeat) and value == Repeat(ANY, 0, None, greedy=False)
 
 
 def _names(items: tuple[Node, ...]) -> set[str]:
@@ -218,7 +210,6 @@ class LiveTags:
                 shown.finish(value)
             self.root.values[-1] = value
         else:
-            self._hide_open()
             self.root.put(key, value)
         self._drop(match.end)
         self._open = None
@@ -230,7 +221,6 @@ class LiveTags:
         """Show what is known of the tag that has begun; `text` is what came last."""
         held = self._search.held_from
         if self._open is not None and self._open.begin != held:
-            self._hide_open()
             self._open = None
         self._drop(held)
         if held == self._search.position:
@@ -247,15 +237,6 @@ class LiveTags:
         elif root is not NOTHING:
             self.root.put(tag.key, root)
             tag.shown = True
-
-    def _hide_open(self) -> None:
-        """What looked like a tag was none."""
-        if self._open is not None and self._open.shown:
-            self.root.values.pop()
-            key = self.root.keys.pop()
-            del self.root.index[key]
-            if key in self.root.keys:
-                self.root.index[key] = self.root.keys.index(key)
 
     def _value_reader(self, groups: Mapping[str, str | None]) -> LiveReader | None:
         """How the value of a tag is read, by its own `type` or `string` if it has one (see `xml_inline`)."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .openai import OpenAIDeltas, async_openai_deltas, from_openai, openai_deltas, to_openai
     from .parser import ResponseParser, parse_response
     from .registry import RegisteredTemplate, get_template, list_templates, template_for
+    from .snapshot import Snapshot
     from .spans import Span, explain
     from .stopping import StopAfterCalls, StopAtEnd, StopWhenOver, end_tokens
     from .streamer import AsyncResponseStreamer, ResponseStreamer
@@ -55,6 +56,7 @@ _HOME = {
     "IdParser": "id_parser",
     "OffsetParser": "offsets",
     "token_masks": "masks",
+    "Snapshot": "snapshot",
     "Span": "spans",
     "explain": "spans",
     "ResponseParser": "parser",
@@ -91,6 +93,7 @@ __all__ = [
     "ResponseStreamer",
     "ResponseTemplate",
     "ResponseTemplateError",
+    "Snapshot",
     "Span",
     "StopAfterCalls",
     "StopAtEnd",

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 import generations
 import materials
+import written_turns
+from domains import domains
 from response_templates import (
     InputTypeError,
     OpenAIDeltas,
@@ -124,11 +126,6 @@ def keys_once(message: dict[str, Any]) -> dict[str, Any]:
     return message | ({"tool_calls": calls} if calls else {})
 
 
-def _noted(pairs: list[list[tuple[str, Any]]], each: list[tuple[str, Any]]) -> dict[str, Any]:
-    pairs.append(each)
-    return dict(each)
-
-
 def check_stream(chunks: list[Chunk], message: dict[str, Any]) -> None:
     """The chunks say what the message says."""
     got = whole_calls(without_indices(put_together(chunks)))
@@ -163,6 +160,32 @@ def test_deltas_are_the_message(name: str, tools: Any) -> None:
         pieces = data.draw(st.one_of(splits(text), st.just(list(text))))
         message = parse_response(text, template, prefix="", tools=tools, errors="recover")
         check_stream(stream(pieces, template, tools=tools), message)
+
+    check()
+
+
+@pytest.mark.parametrize("typed", [False, True], ids=["untyped", "typed"])
+@pytest.mark.parametrize("name", domains())
+def test_deltas_of_every_family(name: str, typed: bool) -> None:
+    """Real turns, cut at random and cut off: the arguments put together are `json.dumps` of the message's."""
+    template, at_hand = get_template(name).template, written_turns.turns(name)
+    if not at_hand:
+        pytest.skip("no turn is at hand")
+
+    @settings(promise, max_examples=max(10, promise.max_examples // 25))  # there are many templates
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        turn, tools = data.draw(st.sampled_from(at_hand))
+        offered = tools if typed else None
+        end = data.draw(st.just(len(turn.generation)) | st.integers(0, len(turn.generation)))
+        text = turn.generation[:end]
+        pieces = data.draw(splits(text) | st.just(list(text)))
+        message = parse_response(text, template, prefix=turn.prompt, tools=offered, errors="recover")
+        chunks = stream(pieces, template, prefix=turn.prompt, tools=offered)
+        check_stream(chunks, message)
+        sent = whole_calls(put_together(chunks)).get("tool_calls", [])
+        for call, own in zip(sent, message.get("tool_calls", []), strict=True):
+            assert call["function"]["arguments"] == json.dumps(own["function"]["arguments"], ensure_ascii=False)
 
     check()
 

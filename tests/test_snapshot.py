@@ -308,12 +308,11 @@ def lines_run(name: str, begin: str, unit: str, count: int) -> int:
 
 
 @pytest.mark.parametrize("kind", BODIES)
-def test_snapshots_of_twice_the_text_cost_twice_as_much(kind: str) -> None:
+def test_snapshots_of_four_times_the_text_cost_four_times_as_much(kind: str) -> None:
     name, begin, unit = BODIES[kind]
     count = max(8, 400 // len(unit))
-    once, twice = (lines_run(name, begin, unit, factor * count) for factor in (1, 2))
-    assert twice <= 2.2 * once
-    assert once <= 600 * count * len(unit)
+    once, more = (lines_run(name, begin, unit, factor * count) for factor in (1, 4))
+    assert more <= 4.3 * once
 
 
 def test_snapshots_that_are_kept_share_what_they_show() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from benchmarks import engines, shapes
 
-BENCHMARKS = ("streaming", "one_shot", "batch", "many_streams", "prefix", "hostile", "import_time")
+BENCHMARKS = ("streaming", "one_shot", "batch", "many_streams", "prefix", "hostile", "import_time", "snapshots")
 
 
 def _run(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:

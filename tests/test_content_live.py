@@ -66,7 +66,7 @@ KINDS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         {},
         [
             *["[", "f(", "k=", "1", "2", ",", ")", "]", "'", '"', "a", "\\", "\n", "{", "}", ":", " ", "True", "g.h("],
-            *[";", "f(k=1)", "n=[1, ", "m={'a': ", "None"],
+            *[";", "f(k=1)", "n=[1, ", "m={'a': ", "None", '[{"k": ', '"}]'],
         ],
     ),
     "tags": (
@@ -133,6 +133,7 @@ def has_twice(name: str, body: str) -> bool:
 
 WRITTEN_KEYS = {
     "json": r'"k"|k:',
+    "python-call-list": r'"k"',
     "xml-inline": r'<(?:parameter=|p=|p name="|k>)(\w+)',
     "kv-lines": r"(?:^|\n|\|\|) *(\w*) *(?:=>|:)",
 }

@@ -155,8 +155,9 @@ class _OpenRegion:
 class Snapshot:
     """The message so far.
 
-    A value is partial while it may still grow. A call (an item of `tool_calls`) is partial until its region is
-    accepted, so one that isn't can be run.
+    A value is partial while the region that it belongs to is open and it may grow. A call (an item of `tool_calls`) is
+    partial until its region is accepted, so one that isn't can be run. (A later region may still add to a list, or to a
+    string of joined regions.)
     """
 
     __slots__ = ("_malformed", "_malformed_count", "_message", "_open", "_plan", "_values")
@@ -188,13 +189,13 @@ class Snapshot:
 
     @property
     def partial(self) -> tuple[Path, ...]:
-        """The paths in the message (keys and indices) to all values that may still grow, the outermost first."""
+        """The paths in the message (keys and indices) to all values that are being written, the outermost first."""
         if self._open is None:
             return ()
         return tuple(path for path in self._open_paths(self._open) if _is_in(self.message, path))
 
     def is_complete(self, *path: str | int) -> bool:
-        """Is the value at `path` in the message what it will stay?"""
+        """Is there a value at `path` in the message that is not being written?"""
         return _is_in(self.message, path) and path not in self.partial
 
     def _open_paths(self, opened: _OpenRegion) -> Iterator[Path]:

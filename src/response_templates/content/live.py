@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from . import compile_content
 from .json_body import BARE_KEY, json_notation
 from .live_tags import LineArgs, LiveLines, LiveTags, tag_pattern
-from .live_values import LiveCalls, LiveJsonOrText, LiveNested, LiveReader, LiveText
+from .live_values import LiveCallList, LiveJsonOrText, LiveNested, LiveReader, LiveText
 
 NewReader: TypeAlias = "Callable[[], LiveReader]"
 
@@ -81,5 +81,5 @@ _LIVE: Mapping[str, Callable[[Mapping[str, Any]], NewReader | None]] = {
     "json": _json,
     "xml-inline": _tags,
     "kv-lines": _lines,
-    "python-call-list": lambda args: LiveCalls,
+    "python-call-list": lambda args: LiveCallList,
 }

@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeAlias
 
 from .base import ContentError, error_at
 from .growing import NOTHING, GrowingList, GrowingObject, GrowingText
+from .json_body import JSON
 from .python_calls import CALL_NAME, CALLS_NOTATION
 from .reader import Notation, read_value, skip_space
 from .strings import closing_quote
@@ -470,3 +471,37 @@ class LiveCalls(LiveNested):
         if at < len(text):
             self._state = self._call
         return at, False
+
+
+class LiveCallList:
+    """Calls in Python's notation, or JSON if the list begins with an object."""
+
+    __slots__ = ("_begun", "_reader")
+
+    def __init__(self) -> None:
+        self._begun = ""  # the bracket, until what follows it tells
+        self._reader: LiveNested | None = None
+
+    @property
+    def root(self) -> Any:
+        return NOTHING if self._reader is None else self._reader.root
+
+    @property
+    def failed(self) -> bool:
+        return self._reader is not None and self._reader.failed
+
+    @property
+    def steps(self) -> int:
+        """As `LiveNested.steps`."""
+        return 0 if self._reader is None else self._reader.steps
+
+    def feed(self, text: str) -> None:
+        if self._reader is None:
+            text = self._begun + text
+            text = text[skip_space(text, 0) :]
+            first = skip_space(text, 1) if text.startswith("[") else 0
+            if first == len(text):
+                self._begun = text[:1]
+                return
+            self._reader = LiveNested(JSON) if first and text[first] == "{" else LiveCalls()
+        self._reader.feed(text)

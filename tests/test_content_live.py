@@ -17,7 +17,7 @@ from response_templates.content.live import live_content
 from strategies import splits
 from test_properties import exact, promise
 
-few = settings(promise, max_examples=max(50, promise.max_examples // 6))  # there are many kinds
+few = settings(promise, max_examples=max(25, promise.max_examples // 12))  # there are many kinds
 
 QWEN_TAGS = (
     r"<parameter=(?P<key>[^<>\n]+)>\n?(?P<value>.*?)(?:\n?</parameter>(?=\s*(?:<parameter=|</function>|\Z))"
@@ -226,7 +226,7 @@ def test_how_the_body_is_cut_does_not_matter(name: str) -> None:
     check()
 
 
-@promise
+@settings(promise, max_examples=max(60, promise.max_examples // 5))
 @given(generations.VALUES, st.booleans(), st.booleans())
 def test_plain_json_is_what_jiter_makes_of_it(value: Any, ascii_only: bool, indented: bool) -> None:
     """At every character of any JSON: the same strings and containers; numbers only once they are complete."""

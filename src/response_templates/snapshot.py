@@ -14,7 +14,6 @@ on the way to what is open, and the copying of the string that is being written 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -24,8 +23,6 @@ from .live import LiveCall, LiveRegion, View
 from .plan import FieldPlan, Plan
 
 Path: TypeAlias = "tuple[str | int, ...]"
-
-_READING = threading.Lock()  # a string that is put together, perhaps in two threads at once
 
 
 def is_empty(value: Any) -> bool:
@@ -68,7 +65,7 @@ class _Spine:
         inner: Any = NOTHING
         for node, count in reversed(self.frames):
             if isinstance(node, GrowingText):
-                inner = _text_of(node)[:count]
+                inner = node.text()[:count]
             elif isinstance(node, GrowingList):
                 items = node.values[:count]
                 inner = items if inner is NOTHING else [*items[:-1], inner]
@@ -104,11 +101,6 @@ class _Built:
 
 
 Mark: TypeAlias = Any  # a `_Spine`, a `_Built`, or a plain value that is complete
-
-
-def _text_of(node: GrowingText) -> str:
-    with _READING:
-        return node.text()
 
 
 def mark_of(view: View) -> Mark:

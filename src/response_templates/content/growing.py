@@ -9,10 +9,12 @@ to a string that nobody else holds, and copies it where an earlier one is still 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 NOTHING: Any = object()  # there is no value yet
+_JOINING = threading.Lock()  # snapshots may be read in other threads than the parser's
 
 
 class GrowingText:
@@ -38,13 +40,15 @@ class GrowingText:
 
     def text(self) -> str:
         """The string so far."""
-        if self._new:
-            joined, added = self._joined, "".join(self._new)
-            self._joined = ""
-            joined += added
-            self._joined = joined
-            self._new.clear()
-        return self._joined
+        with _JOINING:
+            if self._new:
+                count = len(self._new)  # more may come meanwhile
+                joined, added = self._joined, "".join(self._new[:count])
+                self._joined = ""
+                joined += added
+                self._joined = joined
+                del self._new[:count]
+            return self._joined
 
 
 class GrowingObject:

@@ -85,3 +85,48 @@ class StreamError(ResponseTemplateError, RuntimeError):
 
 class StreamTimeoutError(StreamError, TimeoutError, queue.Empty):
     """No event came in time. (transformers' own streamers raise `queue.Empty`, the asynchronous one `TimeoutError`.)"""
+
+
+class ConfigError(ResponseTemplateError, ValueError):
+    """A checkpoint's configuration file is not a JSON object, so it can neither be read nor edited."""
+
+
+class CheckpointError(ResponseTemplateError, OSError):
+    """A checkpoint cannot be read or written: it isn't there, it has no tokenizer, access is denied, ...
+
+    Attributes:
+        transient: trying again later may help (a rate limit, a server's fault, a dropped connection).
+        retry_after: how long the server asks to wait before that, in seconds; None if it doesn't say.
+    """
+
+    def __init__(self, message: str, *, transient: bool = False, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.transient = transient
+        self.retry_after = retry_after
+
+
+class NoTokenizerError(CheckpointError):
+    """A checkpoint has no `tokenizer_config.json`, so there is nothing that a template could be put in."""
+
+
+class UnsettledError(CheckpointError):
+    """A commit may have been made, or somebody else's came first: the repository must be looked at again."""
+
+
+class InstallError(ResponseTemplateError, RuntimeError):
+    """A template was refused, or could not be installed; raised by `Result.raise_for_status`.
+
+    Attributes:
+        result: what came of it.
+    """
+
+    def __init__(self, message: str, *, result: Any) -> None:
+        super().__init__(message)
+        self.result = result
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild_install_error, (str(self), self.result)
+
+
+def _rebuild_install_error(message: str, result: Any) -> InstallError:
+    return InstallError(message, result=result)

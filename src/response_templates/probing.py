@@ -5,8 +5,8 @@ immutable sandbox, but in a process of its own: with a time limit (a sandbox doe
 the system has one, and nothing but JSON going in and out. This file is also the program that the process runs, so it
 imports nothing of the package.
 
-Invariant: `render_probes` returns, whatever the template does. Bound: `TIME_LIMIT` seconds and `MEMORY_LIMIT` bytes;
-all probes of a template share one process.
+Invariant: `render_chats` returns, whatever the template does. Bound: `TIME_LIMIT` seconds and `MEMORY_LIMIT` bytes;
+all chats of one call share one process.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -22,6 +23,7 @@ TIME_LIMIT = 10.0
 MEMORY_LIMIT = 1 << 30
 MAX_SOURCE = 400_000  # characters; the longest template in use has 60,000
 MAX_RENDERED = 200_000  # characters of one rendered chat that are looked at
+MAX_REASON = 300  # characters of what a template raises
 
 CITY = 'Paris, "FR"'
 FIRST_ARGUMENTS: Mapping[str, Any] = {"city": CITY, "days": 3, "opts": {"a": [1, True, None], "b": "x\ny"}}
@@ -79,21 +81,67 @@ def _forms(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [message, {**message, "tool_calls": texts}]
 
 
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """A chat that a chat template is to write.
+
+    Attributes:
+        forms: the messages, as alternatives: where the template refuses the first, with all tools, the next is tried.
+        tools: what is offered, as alternatives in the same way.
+        prompt: with the generation prompt at its end.
+        arguments: what else the template is given (`enable_thinking`, ...).
+    """
+
+    forms: Sequence[Sequence[Mapping[str, Any]]]
+    tools: Sequence[Sequence[Mapping[str, Any]] | None] = (None,)
+    prompt: bool = False
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """What a chat template made of some chats.
+
+    Attributes:
+        texts: the text of each chat; None where there is none.
+        reasons: for each chat, why there is no text; empty where there is one.
+        failure: why the template could not be asked at all, or not to the end; empty if it could.
+    """
+
+    texts: tuple[str | None, ...]
+    reasons: tuple[str, ...]
+    failure: str = ""
+
+
 def render_probes(source: str) -> Mapping[str, str]:
     """Each probe of `PROBES` as the chat template `source` writes it, after a user's "Hi.".
 
     A probe that the template refuses is left out; so is everything if the template does not end in time, or jinja2 is
     not installed. `prompt` is the chat without an answer, with the generation prompt.
     """
-    return _render_probes(source) if len(source) <= MAX_SOURCE else {}
+    return _render_probes(source)
 
 
 @lru_cache(maxsize=256)
 def _render_probes(source: str) -> Mapping[str, str]:
-    chats = {name: [[USER, form] for form in _forms(message)] for name, message in PROBES.items()}
-    request = json.dumps({"source": source, "tools": [TOOLS, None, LEGACY_TOOLS], "chats": chats, "user": USER})
-    if not sys.executable:
+    tools = (TOOLS, None, LEGACY_TOOLS)
+    chats = {name: Chat([[USER, form] for form in _forms(message)], tools) for name, message in PROBES.items()}
+    chats["prompt"] = Chat([[USER]], tools, prompt=True)
+    rendering = render_chats(source, tuple(chats.values()))
+    if rendering.failure:
         return {}
+    return {name: text for name, text in zip(chats, rendering.texts, strict=True) if text is not None}
+
+
+def render_chats(source: str, chats: Sequence[Chat], tokens: Mapping[str, Any] | None = None) -> Rendering:
+    """Each chat as the chat template `source` writes it; `tokens` are the special tokens that it may print, by name."""
+    if len(source) > MAX_SOURCE:
+        return _no_rendering(chats, f"the chat template is longer than {MAX_SOURCE} characters")
+    if not sys.executable:
+        return _no_rendering(chats, "there is no Python to run the chat template in")
+    variables = {"bos_token": "", "eos_token": "", **(tokens or {})}
+    request = json.dumps({"source": source, "tokens": variables, "chats": [asdict(chat) for chat in chats]})
+    failure = ""
     try:
         done = subprocess.run(
             [sys.executable, __file__],
@@ -103,10 +151,34 @@ def _render_probes(source: str) -> Mapping[str, str]:
             timeout=TIME_LIMIT,
             check=False,
         )
-        answer = json.loads(done.stdout)
-    except (OSError, ValueError, subprocess.SubprocessError):
-        return {}
-    return {str(name): str(text) for name, text in answer.items()} if isinstance(answer, dict) else {}
+        lines = done.stdout
+        if done.returncode:
+            failure = f"the process that runs the chat template ended with {done.returncode}"
+    except subprocess.TimeoutExpired as error:
+        lines = error.stdout or b""
+        failure = f"the chat template does not end within {TIME_LIMIT:g} seconds"
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        return _no_rendering(chats, f"the chat template cannot be run: {error}")
+    return _rendering(chats, lines, failure)
+
+
+def _no_rendering(chats: Sequence[Chat], failure: str) -> Rendering:
+    return Rendering((None,) * len(chats), (failure,) * len(chats), failure)
+
+
+def _rendering(chats: Sequence[Chat], lines: bytes, failure: str) -> Rendering:
+    """The answers that came; the process writes one a line, `[text, reason]`, or why it can give none."""
+    answers: list[tuple[str | None, str]] = []
+    for line in lines.split(b"\n")[:-1]:  # behind the last line end is what was cut off, or nothing
+        answer = json.loads(line)
+        if isinstance(answer, str):
+            return _no_rendering(chats, answer)
+        answers.append((answer[0], answer[1]))
+    missing = len(chats) - len(answers)
+    if missing and not failure:
+        failure = "the process that runs the chat template ended before its time"
+    answers += [(None, failure)] * missing
+    return Rendering(tuple(text for text, _ in answers), tuple(reason for _, reason in answers), failure)
 
 
 # --- the other process ---------------------------------------------------------------------------------------------
@@ -158,37 +230,45 @@ def _limit_memory() -> None:
         return
 
 
-def _render(template: Any, messages: Sequence[Any], tools: Iterable[Any] | None, prompt: bool) -> str | None:
-    try:
-        text = template.render(
-            messages=messages, tools=tools, documents=None, add_generation_prompt=prompt, bos_token="", eos_token=""
-        )
-    except Exception:  # whatever the template raises, it only means that it has no answer
-        return None
-    return str(text)[:MAX_RENDERED]
-
-
-def _answer(request: Mapping[str, Any]) -> dict[str, str]:
-    template = _environment().from_string(request["source"])
-    answers: dict[str, str] = {}
-    first = [(name, forms[0], False) for name, forms in request["chats"].items()]
-    others = [(name, form, False) for name, forms in request["chats"].items() for form in forms[1:]]
-    rounds = [(tools, [*first, ("prompt", [request["user"]], True)]) for tools in request["tools"]]
-    for tools, chats in [*rounds, *((tools, others) for tools in request["tools"])]:
-        for name, messages, prompt in chats:
-            text = None if name in answers else _render(template, messages, tools, prompt)
-            if text is not None:
-                answers[name] = text
-    return answers
+def _render(template: Any, chat: Mapping[str, Any], tokens: Mapping[str, Any]) -> tuple[str | None, str]:
+    reason = ""
+    variables = {**tokens, **chat["arguments"]}
+    for messages in chat["forms"]:
+        for tools in chat["tools"]:
+            try:
+                text = template.render(
+                    messages=messages,
+                    tools=tools,
+                    documents=None,
+                    add_generation_prompt=chat["prompt"],
+                    **variables,
+                )
+            except Exception as error:  # noqa: PERF203  whatever it raises, it only means that there is no answer
+                reason = reason or f"{type(error).__name__}: {error}"[:MAX_REASON]
+            else:
+                return str(text)[:MAX_RENDERED], ""
+    return None, reason or "no answer"
 
 
 def _main() -> None:
+    """Writes a line for each chat as soon as it is rendered, so that what came before a loop is known."""
     _limit_memory()
+    request = json.load(sys.stdin)
     try:
-        answers = _answer(json.load(sys.stdin))
-    except Exception:  # jinja2 missing, or a template that does not compile
-        answers = {}
-    json.dump(answers, sys.stdout)
+        template = _environment().from_string(request["source"])
+    except ImportError:
+        _write("jinja2 is not installed, so the chat template cannot be run: pip install jinja2")
+        return
+    except Exception as error:
+        _write(f"the chat template does not compile: {type(error).__name__}: {error}"[:MAX_REASON])
+        return
+    for chat in request["chats"]:
+        _write(_render(template, chat, request["tokens"]))
+
+
+def _write(answer: Any) -> None:
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

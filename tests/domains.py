@@ -46,6 +46,10 @@ class Domain:
         legacy_tools: chat templates that want Cohere's old kind of tools.
         no_tools: chat templates that can't be rendered with tools at all.
         as_repr: chat templates that print arguments as Python does, which is no JSON: only calls without any come back.
+        parts: chat templates that take texts only as lists of parts.
+        earlier: chat templates that write the last turn otherwise than all before it, with what begins a user's turn:
+            the message is followed by a user's, which is cut off again.
+        metadata: true where a call is written by a key `metadata` and the content, not by `tool_calls`.
         prompts: chat templates that write prompts, but no answers: an output behind the prompt, and its message.
         fixtures: canitoolcall's families, each with `count`, and `models` if only those models' fixtures count.
         soft: fixtures that match only but for white space around the texts (canitoolcall's SOFT_PASS), with the reason.
@@ -74,6 +78,9 @@ class Domain:
     legacy_tools: tuple[str, ...] = ()
     no_tools: tuple[str, ...] = ()
     as_repr: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+    earlier: Mapping[str, str] = field(default_factory=dict)
+    metadata: bool = False
     prompts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     fixtures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     soft: Mapping[str, str] = field(default_factory=dict)

@@ -24,6 +24,7 @@ Message = dict[str, Any]
 
 # The text of the last message of every history, by which the end of the history is found.
 LAST = "QLASTQ"
+NEXT = "QNEXTQ"  # the text of a user's message behind the one that is looked at
 LONGER_THAN_AN_END_TOKEN = 40
 
 
@@ -67,12 +68,24 @@ class Renderer:
     anchor: str
     inline: str = ""
     moved: str = ""
+    parts: bool = False
+    next_user: str = ""
+    metadata: bool = False
 
     @classmethod
-    def of(cls, chat_template: str, domain: Domain, template: ResponseTemplate) -> Renderer:
-        """For a chat template of the registry template that `domain` is about."""
+    def of(cls, chat_template: str, domain: Domain, template: ResponseTemplate, identifier: str = "") -> Renderer:
+        """For a chat template (called `identifier` in the material) of the registry template of `domain`."""
         anchor = template.start_anchor_pattern or "|".join(map(regex.escape, template.start_anchor))
-        return cls(chat_template, tuple(domain.tokens.items()), anchor, domain.inline, domain.content_as_reasoning)
+        return cls(
+            chat_template,
+            tuple(domain.tokens.items()),
+            anchor,
+            domain.inline,
+            domain.content_as_reasoning,
+            parts=identifier in domain.parts,
+            next_user=domain.earlier.get(identifier, ""),
+            metadata=domain.metadata,
+        )
 
     def render(self, chat: Sequence[Message], **arguments: Any) -> str:
         """The chat as text. Raises DoesNotRender whatever the template's reason."""
@@ -83,7 +96,11 @@ class Renderer:
             raise DoesNotRender(str(error)) from error
 
     def _written(self, message: Message) -> Message:
-        """The message as this chat template takes it: some want the arguments as JSON text."""
+        """The message as this chat template takes it: some want lists of parts, or the arguments as JSON text."""
+        if self.parts:
+            message = message | {"content": [{"type": "text", "text": message.get("content") or ""}]}
+        if self.metadata:
+            return _with_metadata(message)
         if not message.get("tool_calls") or _takes_objects(self.chat_template, self.tokens):
             return message
         return message | {"tool_calls": [_as_text(item) for item in message["tool_calls"]]}
@@ -94,11 +111,10 @@ class Renderer:
         Where the message isn't rendered behind the generation prompt (which may open a thinking block that the template
         leaves out of a plain answer), the prompt ends with the start of the turn instead.
         """
-        whole = self.render([*history, message], **arguments)
+        whole = self._whole(history, message, **arguments)
         if LAST not in whole:
             raise DoesNotRender("the history is not written")
         prompt = self.render(history, add_generation_prompt=True, **arguments)
-        whole = whole[: len(whole) - self._fixed_tail(whole, self.render(history, **arguments))]
         if whole.startswith(prompt):
             return Turn(prompt, whole[len(prompt) :])
         starts = self._starts(whole)
@@ -106,6 +122,14 @@ class Renderer:
             raise DoesNotRender("the start of the turn is not found")
         end = starts[0][1]
         return Turn(whole[:end], whole[end:])
+
+    def _whole(self, history: Sequence[Message], message: Message, **arguments: Any) -> str:
+        """The chat with the message as its end, without what the chat template writes after every chat."""
+        if not self.next_user:
+            whole = self.render([*history, message], **arguments)
+            return whole[: len(whole) - self._fixed_tail(whole, self.render(history, **arguments))]
+        whole = self.render([*history, message, {"role": "user", "content": NEXT}], **arguments)
+        return whole[: whole.rindex(self.next_user + NEXT)]
 
     @staticmethod
     def _fixed_tail(whole: str, before: str) -> int:
@@ -121,6 +145,17 @@ class Renderer:
         last = max(0, text.rfind(LAST))
         # Behind the end stands what no text has: an anchor may ask for the prompt's end, which this isn't.
         return [match.span() for match in regex.finditer(self.anchor, text + "\0", flags=regex.DOTALL, pos=last)]
+
+
+def _with_metadata(message: Message) -> Message:
+    """Old GLM-4: a call is the function's name as `metadata` and its arguments as content, a result an observation."""
+    if message["role"] == "tool":
+        return {"role": "observation", "content": message["content"]}
+    calls = [item["function"] for item in message.get("tool_calls", ())]
+    if len(calls) != 1 or message.get("content"):
+        return {key: value for key, value in message.items() if key != "tool_calls"}
+    content = json.dumps(calls[0]["arguments"], ensure_ascii=False)
+    return {"role": "assistant", "metadata": calls[0]["name"], "content": content}
 
 
 def _as_text(item: Message) -> Message:

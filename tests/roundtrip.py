@@ -256,7 +256,7 @@ def switches_of(domain: Domain) -> list[dict[str, Any]]:
 
 def round_trip(domain: Domain, template: ResponseTemplate, chat_template: str, identifier: str, examples: int) -> int:
     """Draw `examples` messages, render and parse them. Returns how many could be rendered; raises Mismatch."""
-    renderer = Renderer.of(chat_template, domain, template)
+    renderer = Renderer.of(chat_template, domain, template, identifier)
     if identifier in domain.prompts:
         return behind_the_prompt(template, renderer, **domain.prompts[identifier])
     rendered = 0

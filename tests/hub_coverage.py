@@ -212,7 +212,7 @@ def fixed(entry: RegisteredTemplate, chat_template: str, identifier: str) -> Ite
     domain = domains()[entry.name]
     if identifier in domain.prompts:
         return
-    renderer = Renderer.of(chat_template, domain, entry.template)
+    renderer = Renderer.of(chat_template, domain, entry.template, identifier)
     end_tokens = tuple(entry.meta["end_tokens"])
     for trip in trips(domain):
         done = roundtrip.written(domain, renderer, identifier, trip)

@@ -8,9 +8,11 @@ looked at, whatever the text:
 1. A repeat without a limit repeats one character class, and nothing else.
 2. Some literal character outside that class stands before it, with nothing in between that could take that literal
    (but a bounded number of characters). So the runs that it takes for different starts of the pattern overlap only so
-   often: else the literal of one would lie inside what another takes.
+   often: else the literal of one would lie inside what another takes. (Or the start of the text stands there: that
+   happens once.)
 3. What may follow it can't begin with a character of its class, so giving back characters fails at once.
-4. Choices that are left multiply; their product is limited.
+4. Choices that are left multiply; their product is limited. (Those inside a lookahead end with it: it is tried once
+   for each way to get there, and the first way through it is enough.)
 
 Everything else (`.*?`, loops in loops, backreferences) is not proved, and goes to the automaton.
 
@@ -32,6 +34,7 @@ from .syntax import Capture, Char, Choice, Lookahead, Lookbehind, Node, Repeat, 
 
 MAX_WAYS = 64  # ways to match at one place, all choices multiplied
 MAX_LENGTH = 1_000  # characters that the limited repeats of a pattern can take together
+LOOKED_AT = 6  # characters that a limited form's lookaheads take of an endless repeat
 NEAR = 16  # a limited repeat of more characters than these puts what stands before it too far away for rule 2
 
 # What `regex` takes for white space (Unicode's property White_Space); `re` has four more. It is both the body of a
@@ -76,6 +79,7 @@ class _Cost:
 
 
 _END = _Follow(frozenset(), True)
+_AT_START = frozenset(("",))  # what stands before the text: no class takes it
 
 
 def prove(node: Node) -> int:
@@ -100,6 +104,8 @@ def is_proved(node: Node) -> bool:
 
 def limited(node: Node, most: int) -> Node:
     """`node` with the endless repeats that every match goes through limited to `most` characters.
+
+    Those in its lookaheads are limited to a few: all that counts there is whether there is a match.
 
     Raises:
         NotProved: even that is not proved, or there is more than one way to match.
@@ -126,7 +132,20 @@ def _limited(node: Node, most: int, *, ends: bool = True) -> Node:
     if isinstance(node, Capture):
         return Capture(node.name, _limited(node.item, most, ends=ends))
     if isinstance(node, Lookahead) and not node.negative:
-        return Lookahead(_limited(node.item, most), negative=False)
+        if syntax.has_captures(node.item):
+            return Lookahead(_limited(node.item, most), negative=False)
+        return Lookahead(_shortened(node.item), negative=False)
+    return node
+
+
+def _shortened(node: Node) -> Node:
+    """`node` with all endless repeats of a character shortened: what it matches, `node` matches at least so far."""
+    if isinstance(node, Sequence):
+        return Sequence(tuple(map(_shortened, node.items)))
+    if isinstance(node, Choice):
+        return Choice(tuple(map(_shortened, node.options)))
+    if isinstance(node, Repeat) and node.most is None and isinstance(node.item, Char):
+        return Repeat(node.item, node.least, max(LOOKED_AT, node.least), node.greedy)
     return node
 
 
@@ -155,8 +174,9 @@ def _cost(node: Node, before: frozenset[str], after: _Follow | None) -> _Cost:
     if isinstance(node, Capture):
         return _cost(node.item, before, after)
     if isinstance(node, Lookahead):
-        return _Cost(_cost(node.item, before, _END).ways, before)
-    return _Cost(1, before)  # a lookbehind: its length is bounded
+        ways = _checked(_cost(node.item, before, _END).ways)
+        return _Cost(ways if syntax.has_captures(node.item) else 1, before)
+    return _Cost(1, before | _AT_START if node == syntax.START else before)  # a lookbehind: its length is bounded
 
 
 def _of_sequence(node: Sequence, before: frozenset[str], after: _Follow | None) -> _Cost:

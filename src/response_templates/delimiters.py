@@ -96,7 +96,7 @@ class WatchList:
         self._finder = _finder(self.delimiters) if controls is None else _marked_finder(self.delimiters, controls)
         self.plain: Plain | None = self._finder.plain
         self.width: int = self._finder.width
-        self.find: Find | None = self._finder.find  # None: a whole text, too, is searched as a stream
+        self.find: Find | None = self._finder.find  # None: only a search in a stream knows
         self.guarded = isinstance(self._finder, _Guarded)
 
     def begin(
@@ -114,6 +114,10 @@ class WatchList:
             budget: what the searches of this stream may cost (by default this one has one of its own).
         """
         return self._finder.begin(position, context, blocked, Budget() if budget is None else budget)
+
+    def numbers(self, met: frozenset[tuple[str, str]]) -> frozenset[int]:
+        """The indices of the delimiters with one of these roles and fields."""
+        return frozenset(number for number, each in enumerate(self.delimiters) if (each.role, each.field) in met)
 
     def groups(self, match: Match, text: str, offset: int, context: str, at_end: bool) -> Mapping[str, str | None]:
         """The named groups of a settled match; `text` goes from position `offset` to where it was settled."""
@@ -316,8 +320,7 @@ class _Patterns:
         self._machine = automaton.Machine(trees)
         self.width = self._machine.width
         self.plain: Plain | None = self._machine.plain
-        finder = WholeFinder(self._machine, trees)
-        self.find: Find | None = finder.find if finder.usable else None
+        self.find: Find | None = WholeFinder(self._machine, trees).find
         self._trackers = [Tracker(self._machine, number) for number in range(len(trees))]
 
     def begin(self, position: int, context: str, blocked: frozenset[int], budget: Budget) -> Search:

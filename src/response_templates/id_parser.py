@@ -24,8 +24,9 @@ from .control import ControlTokens, controls_for, find_mark
 from .decoding import NO_TEXTS, AlignedStream, Stream, Vocabulary, vocabulary_of
 from .detokenize import Marking, plain_ids, prefixes_of
 from .errors import InputTypeError
+from .message import Message
 from .offsets import Offsets
-from .parser import Event, Message, ResponseParser, TemplateSource, _Region
+from .parser import Event, ResponseParser, TemplateSource, _Region
 from .plan import FieldPlan, Plan, plan_for
 from .template import ResponseTemplate
 

@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .parser import Event, Message, ResponseParser, _Region
+from .message import Message
+from .parser import Event, ResponseParser, _Region
 from .plan import FieldPlan
 
 

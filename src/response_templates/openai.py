@@ -32,10 +32,10 @@ from typing import Any, TypeAlias
 from .content.growing import GROWING, Growing, GrowingList, GrowingObject, GrowingText
 from .errors import InputTypeError, TemplateError
 from .live import LiveCall, LiveRegion, live_fields
-from .parser import Event, Message, TemplateSource
+from .message import Message, is_empty
+from .parser import Event, TemplateSource
 from .plan import FieldPlan, plan_for
 from .shaping import CALLS_FIELD
-from .snapshot import is_empty
 from .template import load_template
 from .tools import ToolTypes
 

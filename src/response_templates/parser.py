@@ -30,24 +30,24 @@ from .content import ContentError, StringDialect, StringTracker
 from .delimiters import NoSearch, Search, WatchList
 from .errors import InputTypeError, ParseError, ParserFinalizedError, PrefixRequiredError, TemplateError
 from .live import LiveRegion, live_fields
+from .message import NO_GROUPS, Message, add_value, assemble, is_empty, merged_groups
+from .one_shot import message_of
 from .plan import FieldPlan, Plan, plan_for
 from .repair import load_library, repaired_json
 from .search import Budget, Match
 from .shaping import CALLS_FIELD
-from .snapshot import Snapshot, assemble, is_empty, take
+from .snapshot import Snapshot, take
 from .template import ResponseTemplate, load_template, thaw
 from .tools import ToolTypes
 from .whole import NONE_BLOCKED, WholeSearch, WholeText
 
 Event: TypeAlias = "dict[str, Any]"
-Message: TypeAlias = "dict[str, Any]"
 Errors: TypeAlias = Literal["strict", "recover", "repair"]
 TemplateSource: TypeAlias = "ResponseTemplate | Mapping[str, Any] | str"
 
 _ERRORS = ("strict", "recover", "repair")
 UNREAD: Any = object()
 LOOSE_PIECES = 16  # short strings that an open region keeps before they are joined
-_NO_GROUPS: Mapping[str, str] = {}
 
 
 @dataclass(slots=True)
@@ -171,16 +171,7 @@ class ResponseParser:
         errors: Errors = "strict",
         groups: bool = False,
     ) -> None:
-        if errors not in _ERRORS:
-            raise InputTypeError(f"errors must be one of {', '.join(map(repr, _ERRORS))}, not {errors!r}")
-        if prefix is None:
-            raise PrefixRequiredError(
-                "prefix is required: pass the prompt that was given to the model, because the chat template may have"
-                ' pre-written part of the message (such as "<think>"); prefix="" says that there is none'
-            )
-        _check_text(prefix, "prefix")
-        if errors == "repair":
-            load_library()  # missing: say so now, not at the first fault
+        _check_arguments(prefix, errors)
         self._plan: Plan = self._planned(load_template(response_template))
         self._tools = ToolTypes.from_tools(tools) if tools else None
         self._errors: Errors = errors
@@ -273,7 +264,7 @@ class ResponseParser:
         earlier = self._values.get(region.plan.name)
         join = region.plan.field.join
         before = join.join([*earlier, ""]) if join is not None and earlier else ""
-        return LiveRegion(field, _merged(region.groups, _NO_GROUPS), self._tools, before)
+        return LiveRegion(field, merged_groups(region.groups, NO_GROUPS), self._tools, before)
 
     def _body_from(self, region: _Region, position: int) -> str:
         return region.body_from(position)
@@ -310,12 +301,7 @@ class ResponseParser:
             raise ParserFinalizedError("this parser is finalized; make a new one for the next generation")
 
     def _feed_prefix(self, prefix: str) -> None:
-        try:
-            anchor = self._plan.last_anchor(prefix)
-        except TimeoutError:
-            seconds = patterns.REGEX_SECONDS
-            raise TemplateError(f"'start_anchor_pattern' took more than {seconds} seconds on this prefix") from None
-        written = prefix if anchor is None else prefix[anchor[1] :]
+        written = _prewritten(self._plan, prefix)
         if written:
             self._origin = len(written)
             self._append(written, self.initial_events)
@@ -420,11 +406,11 @@ class ResponseParser:
             self._go_back(region, region.withheld, events)
             return
         plan = self._plan.fields[delimiter.field]
-        groups = self._groups(match, at_end) if plan.has_groups else _NO_GROUPS
+        groups = self._groups(match, at_end) if plan.has_groups else NO_GROUPS
         written = self._take(match.end)
         self._note("delimiter", delimiter.field, written)
         if delimiter.role == "open":
-            self._close_region(None, _NO_GROUPS, events)
+            self._close_region(None, NO_GROUPS, events)
             self._open_region(plan, written, match.start, groups, events)
             self._watch = plan.closes
         else:
@@ -442,18 +428,12 @@ class ResponseParser:
         self._search_from(position)
 
     def _search_from(self, position: int) -> None:
-        blocked = self._blocked_in(self._watch) if self._blocked and position == self._blocked_at else NONE_BLOCKED
         watch, whole = self._watch, self._rest
+        blocked = watch.numbers(self._blocked) if self._blocked and position == self._blocked_at else NONE_BLOCKED
         if whole is None or watch.find is None:
             self._search = watch.begin(position, self._context, blocked, self._budget)
         else:
             self._search = WholeSearch(whole, watch, position, self._context, blocked, self._budget)
-
-    def _blocked_in(self, watch: WatchList) -> frozenset[int]:
-        """The delimiters of `watch` that may not match at the place of the last empty match."""
-        return frozenset(
-            number for number, each in enumerate(watch.delimiters) if (each.role, each.field) in self._blocked
-        )
 
     def _groups(self, match: Match, at_end: bool) -> Mapping[str, str | None]:
         """What the named groups of a settled delimiter hold. The buffer begins with it."""
@@ -492,7 +472,7 @@ class ResponseParser:
             if implicit is None:
                 self._note("discarded", None, text)
                 return
-            region = self._open_region(implicit, "", self._buffer.start - len(text), _NO_GROUPS, events)
+            region = self._open_region(implicit, "", self._buffer.start - len(text), NO_GROUPS, events)
         plan = region.plan
         self._note("text", plan.name, text)
         region.pieces.append(text)
@@ -525,7 +505,7 @@ class ResponseParser:
             self._take(match.end)
             withheld.pieces.append(written)
             return True
-        groups = self._groups(match, at_end) if region.plan.has_groups else _NO_GROUPS
+        groups = self._groups(match, at_end) if region.plan.has_groups else NO_GROUPS
         self._take(match.end)
         region.withheld = _Withheld(match.end, string, [written], groups, self._context)
         return True
@@ -606,7 +586,7 @@ class ResponseParser:
         self._region = region = _Region(plan, opening, begin, groups)
         event: Event = {"type": "region_open", "field": plan.name}
         if self._tells_groups and groups:
-            event["groups"] = dict(_merged(groups, _NO_GROUPS))
+            event["groups"] = dict(merged_groups(groups, NO_GROUPS))
         events.append(event)
         return region
 
@@ -630,13 +610,13 @@ class ResponseParser:
         region = self._region
         if region is not None:
             self._region = None
-            self._settle(region, partial, _NO_GROUPS, events, cut_off=True)
+            self._settle(region, partial, NO_GROUPS, events, cut_off=True)
 
     def _held_close(self, plan: FieldPlan) -> int:
         """Where the beginning of a close that the end cut off begins."""
         if plan.field.implicit:  # opens were watched for as well: look again, for the close alone
             begin = self._search.held_from
-            blocked = self._blocked_in(plan.closes) if begin == self._blocked_at else frozenset[int]()
+            blocked = plan.closes.numbers(self._blocked) if begin == self._blocked_at else frozenset[int]()
             search = plan.closes.begin(begin, self._context, blocked)
             search.feed(self._buffer.text(begin))
             return search.held_from
@@ -658,7 +638,7 @@ class ResponseParser:
             if cut_off and plan.name == CALLS_FIELD and not plan.is_whole(body):
                 raise ContentError("nothing closed this call, so it may be incomplete")
             content = plan.parser.parse(body) if region.content is UNREAD else region.content
-            value = self._shape(plan, content, _merged(region.groups, groups))
+            value = self._shape(plan, content, merged_groups(region.groups, groups))
         except ContentError as error:
             if self._errors != "repair" or cut_off or not self._repair(region, body, closing, groups, error, events):
                 self._reject(region, region.opening + body + closing, str(error), events)
@@ -675,14 +655,7 @@ class ResponseParser:
         events.append({"type": "region_close", "field": plan.name, "value": value})
         if plan.name not in self._seen:
             self._seen |= {plan.name}
-        if plan.field.repeats:
-            values = self._values.setdefault(plan.name, [])
-            if plan.makes_calls and isinstance(value, list):
-                values.extend(value)
-            else:
-                values.append(value)
-        elif not (is_empty(value) and plan.name in self._values):
-            self._values[plan.name] = value
+        add_value(self._values, plan, value)
 
     def _repair(
         self,
@@ -698,7 +671,7 @@ class ResponseParser:
             return False
         try:
             content = repaired_json(body, thaw(region.plan.field.content_args))
-            value = self._shape(region.plan, content, _merged(region.groups, groups))
+            value = self._shape(region.plan, content, merged_groups(region.groups, groups))
         except ContentError:
             return False
         if is_empty(value):
@@ -726,8 +699,8 @@ class ResponseParser:
     # -- the message ---------------------------------------------------------------------------------------------
 
     def _check_missing(self) -> None:
-        for name, plan in self._plan.fields.items():
-            if plan.field.optional or name in self._seen or name in self._plan.template.defaults:
+        for name in self._plan.required:
+            if name in self._seen:
                 continue
             error = f"field {name!r} is not optional, but the generation does not have it"
             if self._errors == "strict":
@@ -746,11 +719,29 @@ class ResponseParser:
         """As `_note`, for text of the open region that went the fast way."""
 
 
-def _merged(opened: Mapping[str, str | None], closed: Mapping[str, str | None]) -> Mapping[str, str]:
-    """The close's groups win over the open's; a group that took no part does not count."""
-    if not opened and not closed:
-        return {}
-    return {name: text for name, text in (*opened.items(), *closed.items()) if text is not None}
+def _check_arguments(prefix: Any, errors: Any) -> None:
+    if errors not in _ERRORS:
+        raise InputTypeError(f"errors must be one of {', '.join(map(repr, _ERRORS))}, not {errors!r}")
+    if prefix is None:
+        raise PrefixRequiredError(
+            "prefix is required: pass the prompt that was given to the model, because the chat template may have"
+            ' pre-written part of the message (such as "<think>"); prefix="" says that there is none'
+        )
+    _check_text(prefix, "prefix")
+    if errors == "repair":
+        load_library()  # missing: say so now, not at the first fault
+
+
+def _prewritten(plan: Plan, prefix: str) -> str:
+    """What the prompt holds of the message already: all behind its last anchor."""
+    if not prefix:
+        return prefix
+    try:
+        anchor = plan.last_anchor(prefix)
+    except TimeoutError:
+        seconds = patterns.REGEX_SECONDS
+        raise TemplateError(f"'start_anchor_pattern' took more than {seconds} seconds on this prefix") from None
+    return prefix if anchor is None else prefix[anchor[1] :]
 
 
 def _check_text(text: Any, name: str) -> None:
@@ -805,16 +796,13 @@ def parse_response(
         ParseError: under `errors="strict"`, a region doesn't parse.
         PrefixRequiredError, TemplateError, InputTypeError: as for `ResponseParser`.
     """
-    template = load_template(response_template)
-    kind = _kind(offsets)
+    one_shot = _OneShot(load_template(response_template), tools, errors, _kind(offsets))
     if isinstance(text, (list, tuple)):
         prefixes = one_each(prefix, len(text))
-        return [
-            _parse_one(kind, each, template, before, tools, errors) for each, before in zip(text, prefixes, strict=True)
-        ]
+        return [one_shot.parse(each, before) for each, before in zip(text, prefixes, strict=True)]
     if isinstance(prefix, (list, tuple)):
         raise InputTypeError("prefix is a list, but text is a single str")
-    return _parse_one(kind, text, template, prefix, tools, errors)
+    return one_shot.parse(text, prefix)
 
 
 def one_each(prefix: str | Sequence[str] | None, count: int) -> Sequence[str | None]:
@@ -840,13 +828,32 @@ def _kind(offsets: bool) -> type[ResponseParser]:
     return OffsetParser
 
 
-def _parse_one(
-    kind: type[ResponseParser],
-    text: str,
-    template: ResponseTemplate,
-    prefix: str | None,
-    tools: Sequence[Any] | None,
-    errors: Errors,
-) -> Message:
-    _check_text(text, "text")
-    return kind(template, prefix, tools=tools, errors=errors)._finish_with(text)
+class _OneShot:
+    """Parses whole texts; what they share is made once."""
+
+    __slots__ = ("_errors", "_kind", "_plan", "_prefix", "_template", "_tools", "_types", "_written")
+
+    def __init__(
+        self, template: ResponseTemplate, tools: Sequence[Any] | None, errors: Errors, kind: type[ResponseParser]
+    ) -> None:
+        self._template = template
+        self._tools = tools
+        self._errors = errors
+        self._kind = kind
+        self._plan = plan_for(template)
+        self._types = ToolTypes.from_tools(tools) if tools else None
+        self._prefix: str | None = ""  # the last one, and what it pre-wrote: most often all texts have the same
+        self._written = ""
+
+    def parse(self, text: str, prefix: str | None) -> Message:
+        _check_text(text, "text")
+        _check_arguments(prefix, self._errors)
+        if prefix is not self._prefix:
+            self._prefix, self._written = prefix, _prewritten(self._plan, prefix or "")
+        message = None
+        if self._kind is ResponseParser:  # another kind tells more than a message of values
+            message = message_of(self._plan, self._written + text, self._types)
+        if message is None:
+            parser = self._kind(self._template, prefix, tools=self._tools, errors=self._errors)
+            message = parser._finish_with(text)
+        return message

@@ -51,6 +51,9 @@ class Plan:
     implicit: FieldPlan | None
     outside: WatchList  # what is watched for outside explicit regions
     last_anchor: Callable[[str], tuple[int, int] | None]
+    opened: tuple[FieldPlan | None, ...]  # for each delimiter of `outside` the field that it opens; None: it closes
+    required: tuple[str, ...]  # fields that a message must have
+    whole_texts: bool  # can a whole text be searched otherwise than as a stream?
     width: int  # characters before a search that some delimiter's lookbehinds ask for
 
 
@@ -72,6 +75,11 @@ def plan_for(template: ResponseTemplate, controls: ControlTokens | None = None) 
         implicit=fields[implicit.name] if implicit is not None else None,
         outside=outside,
         last_anchor=last_anchor,
+        opened=tuple(fields[each.field] if each.role == "open" else None for each in outside.delimiters),
+        required=tuple(
+            name for name, field in template.fields.items() if not field.optional and name not in template.defaults
+        ),
+        whole_texts=all(watch.find is not None for watch in (outside, *(plan.closes for plan in fields.values()))),
         width=max(outside.width, *(plan.closes.width for plan in fields.values())),
     )
 

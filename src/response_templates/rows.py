@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .errors import InputTypeError, ParseError, PrefixRequiredError, StreamError
-from .parser import Event, Message
+from .message import Message
+from .parser import Event
 from .tokenizer import response_parser, tokenizer_of
 
 

@@ -20,35 +20,10 @@ from typing import Any, TypeAlias
 
 from .content.growing import GROWING, NOTHING, Growing, GrowingList, GrowingObject, GrowingText, spine
 from .live import LiveCall, LiveRegion, View
+from .message import assemble, is_empty
 from .plan import FieldPlan, Plan
 
 Path: TypeAlias = "tuple[str | int, ...]"
-
-
-def is_empty(value: Any) -> bool:
-    """Values that a message leaves out: an empty string, list or object, and null (but not 0 or false)."""
-    return value is None or (isinstance(value, (str, list, dict)) and not value)
-
-
-def assemble(plan: Plan, values: Mapping[str, Any], malformed: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The message that the fields' values make.
-
-    Args:
-        values: by field; of a field that repeats a list.
-        malformed: entries for the regions that did not parse.
-    """
-    message: dict[str, Any] = plan.template.defaults
-    for name, value in values.items():
-        field = plan.fields[name].field
-        if field.join is not None:
-            value = field.join.join(value)
-        if name in message and field.repeats and isinstance(message[name], list):
-            value = [*message[name], *value]
-        if name in message or not is_empty(value):
-            message[name] = value
-    if malformed:
-        message["malformed"] = list(malformed)
-    return message
 
 
 # --- how far a value has come ----------------------------------------------------------------------------------------

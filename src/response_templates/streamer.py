@@ -26,7 +26,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from .errors import InputTypeError, ParseError, StreamError, StreamTimeoutError
-from .parser import Errors, Event, Message
+from .message import Message
+from .parser import Errors, Event
 from .rows import Row, RowFactory, prompt_rows, step_rows
 from .tokenizer import tokenizer_of
 

@@ -23,8 +23,9 @@ from . import detokenize, pipelines
 from .errors import InputTypeError, TemplateError, TemplateMissingError
 from .id_parser import IdParser, parser_for_ids, prefixes_for_ids
 from .imports import when_imported
+from .message import Message
 from .offsets import OffsetParser
-from .parser import Errors, Message, ResponseParser, one_each, parse_response
+from .parser import Errors, ResponseParser, one_each, parse_response
 from .reasoning import with_reasoning
 from .template import TEMPLATE_KEYS, ResponseTemplate, load_template
 

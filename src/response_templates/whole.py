@@ -19,12 +19,13 @@ from typing import Any, Protocol, TypeAlias
 from . import backtracking, skips, syntax
 from .automaton import Machine
 from .search import Budget, Match, Search
-from .syntax import Choice, Node, Sequence
+from .syntax import Choice, Node, Repeat, Sequence
 
 # (text, offset, patterns blocked there, position of the text, budget) → the match, and what position it took to know
 Find: TypeAlias = "Callable[[str, int, frozenset[int], int, Budget], tuple[Match | None, int]]"
 
 RUN = 256  # characters of one class that are looked at for a branch whose repeats could make it slow
+MAX_BRANCHES = 32  # that patterns are split into
 NONE_BLOCKED: frozenset[int] = frozenset()
 
 
@@ -56,7 +57,7 @@ class WholeFinder:
         self._first: skips.Find | None = None
         self._branches: dict[str, tuple[_Branch, ...]] = {}
         self._at_start: tuple[_Branch, ...] = ()
-        options = [(number, option) for number, each in enumerate(patterns) for option in _options(each)]
+        options = [(number, option) for number, each in enumerate(patterns) for option in _alternatives(each)]
         begun = {option: syntax.beginnings(option, 2) for _, option in options if not _starts(option)}
         if any(texts is None for texts in begun.values()):
             return  # a match may begin anywhere: the automaton's own search is as good
@@ -71,11 +72,6 @@ class WholeFinder:
             for text in {*texts, *(text[0] for text in texts)}
         }
 
-    @property
-    def usable(self) -> bool:
-        """Is there a place to look for?"""
-        return self._first is not None
-
     def find(self, text: str, at: int, blocked: frozenset[int], base: int, budget: Budget) -> tuple[Match | None, int]:
         """The first match from offset `at` on, and the position up to which that took the text into account.
 
@@ -84,7 +80,8 @@ class WholeFinder:
             base: the position of the first character of `text`.
         """
         first, known = self._first, self._branches
-        assert first is not None
+        if first is None:
+            return self._by_machine(text, at, blocked, base, budget)
         if at == 0 and self._at_start:
             decided = self._decide(text, 0, self._from_start(text), blocked, base, budget)
             if decided is not None:
@@ -137,8 +134,30 @@ class WholeFinder:
         return search.settled() or search.finish(), search.position
 
 
+def _alternatives(node: Node) -> list[Node]:
+    """Patterns that say the same if they are tried in turn; it isn't known where the last ones begin, or it is."""
+    found: list[Node] = []
+    waiting = [node]
+    while waiting and len(found) + len(waiting) < MAX_BRANCHES:
+        each = waiting.pop()
+        options = _options(each)
+        if isinstance(each, Choice) or (len(options) > 1 and not _starts(each) and syntax.beginnings(each, 2) is None):
+            waiting += reversed(options)
+        else:
+            found.append(each)
+    return found + waiting[::-1]
+
+
 def _options(node: Node) -> tuple[Node, ...]:
-    return node.options if isinstance(node, Choice) else (node,)
+    """The alternatives that `node` begins with, each with what follows."""
+    if isinstance(node, Choice):
+        return node.options
+    if isinstance(node, Repeat) and (node.least, node.most, node.greedy) == (0, 1, True):
+        return (node.item, syntax.EMPTY)
+    if isinstance(node, Sequence) and node.items:
+        first, *rest = node.items
+        return tuple(Sequence((option, *rest)) for option in _options(first))
+    return (node,)
 
 
 def _starts(node: Node) -> bool:

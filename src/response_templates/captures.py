@@ -62,6 +62,8 @@ class Tracker:
             context: what stands before the match, for lookbehinds.
             at_end: does the stream end where `text` does?
         """
+        if not self.names:
+            return {}
         begin, end = match.start - offset, match.end - offset
         first, saved = self._enter(context)
         state = first

@@ -25,6 +25,7 @@ from .syntax import Choice, Node, Repeat, Sequence
 Find: TypeAlias = "Callable[[str, int, frozenset[int], int, Budget], tuple[Match | None, int]]"
 
 RUN = 256  # characters of one class that are looked at for a branch whose repeats could make it slow
+LOOKED_AT = 64  # characters of a branch's beginning that tell whether it can match
 MAX_BRANCHES = 32  # that patterns are split into
 NONE_BLOCKED: frozenset[int] = frozenset()
 
@@ -45,7 +46,7 @@ class _Branch:
     number: int  # of the pattern
     match: Any
     sure: bool  # where `match` finds nothing, there is nothing
-    literal: str  # what it begins with
+    begins: tuple[str, ...]  # with one of these
     grouped: bool
 
 
@@ -113,7 +114,7 @@ class WholeFinder:
                 continue
             match = branch.match(text, place) if branch.match is not None else None
             if match is None:
-                if not branch.sure and text.startswith(branch.literal, place):
+                if not branch.sure and text.startswith(branch.begins, place):
                     return self._by_machine(text, place, blocked, base, budget)
             else:
                 matched = number
@@ -166,14 +167,13 @@ def _starts(node: Node) -> bool:
 
 
 def _branch(order: int, number: int, node: Node) -> _Branch:
-    texts = syntax.beginnings(node, 64) or frozenset()
-    literal = next(iter(texts)) if len(texts) == 1 else ""
+    begins = tuple(syntax.beginnings(node, LOOKED_AT) or ("",))
     sure = backtracking.is_proved(node)
     try:
         match = backtracking.compiled(node if sure else backtracking.limited(node, RUN)).match
     except backtracking.NotProved:
         match = None
-    return _Branch(order, number, match, sure, literal, syntax.has_captures(node))
+    return _Branch(order, number, match, sure, begins, syntax.has_captures(node))
 
 
 class Watch(Protocol):

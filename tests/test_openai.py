@@ -20,6 +20,7 @@ from response_templates import (
     InputTypeError,
     OpenAIDeltas,
     ResponseParser,
+    StreamError,
     TemplateError,
     async_openai_deltas,
     from_openai,
@@ -527,9 +528,86 @@ def test_from_openai() -> None:
         ({"tool_calls": [{"function": {"name": "f", "arguments": "{"}}]}, r"arguments of tool_calls\[0\] are not JSON"),
         ({"tool_calls": [{"function": {"name": "f", "arguments": "[1]"}}]}, "must be a JSON object"),
         ({"tool_calls": [{"function": {"name": "f", "arguments": "[" * 100_000}}]}, "are not JSON"),
+        ({"tool_calls": [{"function": {"name": "f", "arguments": '{"a": NaN}'}}]}, "JSON has no NaN"),
         ({"tool_calls": 3}, "tool_calls must be a list"),
+        ({"choices": [{"message": {"role": "assistant"}}]}, r"choices\[0\]\.message"),
     ],
 )
 def test_bad_messages(message: Any, match: str) -> None:
     with pytest.raises(InputTypeError, match=match):
         from_openai(message)
+
+
+def call_of(arguments: Any) -> dict[str, Any]:
+    return {"tool_calls": [{"function": {"name": "f", "arguments": arguments}}]}
+
+
+@pytest.mark.parametrize(
+    ("message", "options", "match"),
+    [
+        (None, {}, "message must be a dict, not NoneType"),
+        ({"tool_calls": [{"function": {}}]}, {}, r"tool_calls\[0\] is no call"),
+        (call_of([1]), {}, r"arguments of tool_calls\[0\] must be an object, not \[1\]"),
+        (call_of({"a": {1}}), {}, r"arguments of tool_calls\[0\] can't be written as JSON"),
+        (call_of({"a": float("nan")}), {}, r"arguments of tool_calls\[0\] can't be written as JSON"),
+        (call_of({}), {"new_id": lambda: 3}, "new_id must return a string, not 3"),
+        ({"tool_calls": 2 * call_of({})["tool_calls"]}, {"new_id": lambda: "i"}, "ids that other calls .* have"),
+    ],
+)
+def test_bad_messages_of_ours(message: Any, options: Any, match: str) -> None:
+    with pytest.raises(InputTypeError, match=match):
+        to_openai(message, **options)
+
+
+# --- bad streams -----------------------------------------------------------------------------------------------------
+
+
+async def no_events() -> AsyncIterator[Any]:
+    for event in ():
+        yield event
+
+
+@pytest.mark.parametrize(
+    ("events", "options", "match"),
+    [
+        (None, {}, "events must be the events of a parser, not NoneType"),
+        (no_events(), {}, "use async_openai_deltas"),
+        ("ab", {}, "no event of a parser .*: 'a'"),
+        ([{"field": "content"}], {}, "no event of a parser"),
+        ([{"type": "region_opened", "field": "content"}], {}, "no event of a parser"),
+        ([{"type": "region_open", "field": "contents"}], {}, "its fields are .*content.*contents"),
+        ([{"type": "region_chunk", "field": "content"}], {}, "no event of a parser"),
+        ([{"type": "region_close", "field": "tool_calls"}], {}, "no event of a parser"),
+        ([], {"finish_reason": "done"}, "finish_reason must be one of stop, length, .*, not 'done'"),
+        ([], {"usage": 3}, "usage must be a dict, not int"),
+        ([], {"tools": 3}, "tools must be a list"),
+    ],
+)
+def test_bad_streams(events: Any, options: Any, match: str) -> None:
+    with pytest.raises(InputTypeError, match=match):
+        list(openai_deltas(events, QWEN, **options))
+
+
+def test_an_ordinary_stream_given_as_an_asynchronous_one() -> None:
+    async def read() -> None:
+        async for _ in async_openai_deltas([], QWEN):  # type: ignore[arg-type]
+            pass
+
+    with pytest.raises(InputTypeError, match="not list; use openai_deltas"):
+        asyncio.run(read())
+
+
+def test_a_stream_is_finished_once() -> None:
+    maker = OpenAIDeltas(QWEN)
+    with pytest.raises(InputTypeError):
+        maker.finish("done")
+    assert maker.finish()[-1]["choices"][0]["finish_reason"] == "stop"
+    with pytest.raises(StreamError, match="finished"):
+        maker.finish()
+    with pytest.raises(StreamError, match="finished"):
+        maker.feed({"type": "region_open", "field": "content"})
+
+
+def test_the_package_s_own_usage() -> None:
+    usage = pytest.importorskip("openai").types.CompletionUsage(prompt_tokens=1, completion_tokens=2, total_tokens=3)
+    assert list(openai_deltas([], QWEN, usage=usage))[-1]["usage"] == usage.to_dict()

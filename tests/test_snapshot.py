@@ -8,8 +8,10 @@ from __future__ import annotations
 import itertools
 import logging
 import sys
+import threading
 import tracemalloc
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domains import domains
-from response_templates import ResponseParser, Snapshot, get_template, parse_response
+from response_templates import InputTypeError, ResponseParser, Snapshot, get_template, parse_response
 from strategies import Case, cases, splits
 from test_properties import exact, promise
 from written_turns import turns
@@ -241,6 +243,34 @@ def test_after_a_strict_error_the_snapshot_is_what_there_is() -> None:
     with pytest.raises(ValueError, match="tool_calls"):
         parser.feed("Yes.<tool_call>{]</tool_call>")
     assert parser.snapshot().message == {"role": "assistant", "content": "Yes."}
+
+
+@pytest.mark.parametrize("key", [["content"], None, 1.5])
+def test_bad_paths(key: Any) -> None:
+    with pytest.raises(InputTypeError, match="keys and indices, one argument each"):
+        ResponseParser(get_template("qwen3").template, "").snapshot().is_complete(key)
+
+
+def test_snapshots_may_be_read_in_other_threads() -> None:
+    """While the parser goes on: each shows its own moment."""
+    parser = ResponseParser(get_template("qwen3").template, "")
+    parser.feed('<tool_call>{"name": "f", "arguments": {"a": "')
+    taken, over = [parser.snapshot()], threading.Event()
+
+    def read() -> None:
+        while not over.is_set():
+            assert taken[-1].message
+
+    with ThreadPoolExecutor(3) as pool:
+        readers = [pool.submit(read) for _ in range(3)]
+        for _ in range(1000):
+            parser.feed("word ")
+            taken.append(parser.snapshot())
+        over.set()
+        for reader in readers:
+            reader.result()
+    for number, snapshot in enumerate(taken):
+        assert snapshot.message["tool_calls"][0]["function"]["arguments"] == {"a": number * "word "}
 
 
 # --- ids -------------------------------------------------------------------------------------------------------------

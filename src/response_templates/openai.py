@@ -30,7 +30,7 @@ from json.encoder import encode_basestring
 from typing import Any, TypeAlias
 
 from .content.growing import GROWING, Growing, GrowingList, GrowingObject, GrowingText
-from .errors import InputTypeError, TemplateError
+from .errors import InputTypeError, StreamError, TemplateError
 from .live import LiveCall, LiveRegion, live_fields
 from .message import Message, is_empty
 from .parser import Event, TemplateSource
@@ -44,6 +44,8 @@ Delta: TypeAlias = "dict[str, Any]"
 Usage: TypeAlias = "Mapping[str, Any]"
 
 _TEXT_FIELDS = ("content", "reasoning_content")  # strings in the OpenAI shape, whatever the template makes of them
+_REASONS = ("stop", "length", "tool_calls", "content_filter", "function_call")
+_TRIES = 100  # for an id that no other call has
 
 
 def new_call_id() -> str:
@@ -52,8 +54,12 @@ def new_call_id() -> str:
 
 
 def arguments_text(arguments: Any) -> str:
-    """The JSON that stands for the arguments of a call."""
-    return json.dumps(arguments, ensure_ascii=False)
+    """The JSON that stands for the arguments of a call.
+
+    Raises:
+        ValueError, TypeError: there is none (NaN, a set, …).
+    """
+    return json.dumps(arguments, ensure_ascii=False, allow_nan=False)
 
 
 # --- streams ---------------------------------------------------------------------------------------------------------
@@ -83,12 +89,17 @@ def openai_deltas(
         choice: the index of the choice.
         finish_reason: why the generation ended, if the caller knows (`"length"`), or a function that is asked at the
             end. `"stop"` and None become `"tool_calls"` if there was a whole call.
-        usage: the token counts, or a function that is asked at the end; they come in a last chunk without choices.
+        usage: the token counts (a dict, or `openai`'s `CompletionUsage`), or a function that is asked at the end; they
+            come in a last chunk without choices.
         new_id: gives the id of a call for which the model wrote none.
 
     Raises:
         TemplateError: the template does not make calls of its `tool_calls`.
+        InputTypeError: an event is none of a parser that has this template, or `finish_reason` or `usage` is none.
     """
+    if not isinstance(events, Iterable):
+        hint = "; use async_openai_deltas" if isinstance(events, AsyncIterable) else ""
+        raise InputTypeError(f"events must be the events of a parser, not {type(events).__name__}{hint}")
     maker = OpenAIDeltas(
         response_template,
         tools=tools,
@@ -118,6 +129,9 @@ async def async_openai_deltas(
     new_id: Callable[[], str] = new_call_id,
 ) -> AsyncIterator[Chunk]:
     """As `openai_deltas`, for an asynchronous stream of events."""
+    if not isinstance(events, AsyncIterable):
+        hint = "; use openai_deltas" if isinstance(events, Iterable) else ""
+        raise InputTypeError(f"events must be an asynchronous stream of events, not {type(events).__name__}{hint}")
     maker = OpenAIDeltas(
         response_template,
         tools=tools,
@@ -143,7 +157,8 @@ def _asked(value: Any) -> Any:
 class OpenAIDeltas:
     """Turns the events of one generation into chunks: `begin`, then `feed` each event, then `finish`.
 
-    The arguments are those of `openai_deltas`.
+    The arguments are those of `openai_deltas`, and so are the errors; `feed` and `finish` after `finish` are a
+    `StreamError`.
     """
 
     def __init__(
@@ -184,6 +199,7 @@ class OpenAIDeltas:
         self._accepted: set[str] = set()
         self._late: dict[str, list[Any]] = {}  # values of fields that only the end tells
         self._space = ""  # white space at the end of the open text region: sent only if more text follows
+        self._finished = False
 
     def begin(self) -> list[Chunk]:
         """The chunk that says the role."""
@@ -191,12 +207,25 @@ class OpenAIDeltas:
 
     def feed(self, event: Event) -> list[Chunk]:
         """The chunks that one event gives."""
-        plan = self._plan.fields[event["field"]]
-        deltas = _HANDLERS[event["type"]](self, plan, event)
-        return [self._chunk(delta) for delta in deltas]
+        self._check_unfinished()
+        try:
+            handler, needed = _HANDLERS[event["type"]]
+            plan = self._plan.fields[event["field"]]
+            event[needed]
+        except (KeyError, TypeError) as error:
+            known = ", ".join(self._plan.fields)
+            raise InputTypeError(
+                f"this is no event of a parser with this template (its fields are {known}): {event!r:.200}"
+            ) from error
+        return [self._chunk(delta) for delta in handler(self, plan, event)]
 
     def finish(self, finish_reason: str | None = None, usage: Usage | None = None) -> list[Chunk]:
         """The last chunks: why the generation ended, and (if given) what it took."""
+        self._check_unfinished()
+        if finish_reason is not None and finish_reason not in _REASONS:
+            raise InputTypeError(f"finish_reason must be one of {', '.join(_REASONS)}, or None, not {finish_reason!r}")
+        counts = None if usage is None else _as_dict(usage, "usage")
+        self._finished = True
         unseen = {
             key: value for key, value in self._plan.template.defaults.items() if key != "role" and key not in self._seen
         }
@@ -205,9 +234,13 @@ class OpenAIDeltas:
         if finish_reason in (None, "stop"):
             finish_reason = "tool_calls" if self._whole else "stop"
         chunks.append(self._chunk({}, finish_reason))
-        if usage is not None:
-            chunks.append({**self._head, "choices": [], "usage": dict(usage)})
+        if counts is not None:
+            chunks.append({**self._head, "choices": [], "usage": counts})
         return chunks
+
+    def _check_unfinished(self) -> None:
+        if self._finished:
+            raise StreamError("this stream is finished; make an OpenAIDeltas for each generation")
 
     def _late_value(self, name: str, values: list[Any]) -> Any:
         """As the parser puts the values of several regions together."""
@@ -259,7 +292,7 @@ class OpenAIDeltas:
     def _broken(self, plan: FieldPlan, event: Event) -> Iterator[Delta]:
         self._seen.add(plan.name)
         stream, self._live, self._stream = self._stream, None, None
-        entry = {key: event[key] for key in ("field", "text", "error")}
+        entry = {"field": plan.name, "text": event["text"], "error": event.get("error", "")}
         yield from self._give_up(stream, entry)
 
     # -- calls -------------------------------------------------------------------------------------------------------
@@ -310,11 +343,13 @@ class OpenAIDeltas:
 
 _OF_CALLS = ("name", "arguments")
 
-_HANDLERS: Mapping[str, Callable[[OpenAIDeltas, FieldPlan, Event], Iterator[Delta]]] = {
-    "region_open": OpenAIDeltas._opened,
-    "region_chunk": OpenAIDeltas._grown,
-    "region_close": OpenAIDeltas._closed,
-    "region_malformed": OpenAIDeltas._broken,
+_Handler: TypeAlias = "Callable[[OpenAIDeltas, FieldPlan, Event], Iterator[Delta]]"
+# By an event's type, with the key that it must have.
+_HANDLERS: Mapping[str, tuple[_Handler, str]] = {
+    "region_open": (OpenAIDeltas._opened, "field"),
+    "region_chunk": (OpenAIDeltas._grown, "text"),
+    "region_close": (OpenAIDeltas._closed, "value"),
+    "region_malformed": (OpenAIDeltas._broken, "text"),
 }
 
 
@@ -414,10 +449,13 @@ def _is_list(plan: FieldPlan) -> bool:
 def _unique_id(written: Any, taken: set[str], new_id: Callable[[], str]) -> str:
     if isinstance(written, str) and written and written not in taken:
         return written
-    while True:
-        made = new_id()
+    for _ in range(_TRIES):
+        made: Any = new_id()
+        if not isinstance(made, str) or not made:
+            raise InputTypeError(f"new_id must return a string, not {made!r:.60}")
         if made not in taken:
             return made
+    raise InputTypeError(f"new_id returns ids that other calls of the message have, such as {made!r:.60}")
 
 
 def _as_text(value: Any) -> str:
@@ -441,9 +479,10 @@ def to_openai(message: Mapping[str, Any], *, new_id: Callable[[], str] = new_cal
         new_id: gives the id of a call that has none, or the id of another call of the message.
 
     Raises:
-        InputTypeError: `message` is no mapping, or an item of `tool_calls` is no call.
+        InputTypeError: `message` is no mapping, an item of `tool_calls` is no call, or its arguments are no object
+            that JSON has; the error says which call.
     """
-    _check_mapping(message)
+    message = _as_dict(message, "message")
     result: dict[str, Any] = {"role": message.get("role", "assistant"), "content": None}
     for key, value in message.items():
         if key in _TEXT_FIELDS:
@@ -464,14 +503,24 @@ def _openai_call(call: Any, number: int, taken: set[str], new_id: Callable[[], s
     function = call.get("function") if isinstance(call, Mapping) else None
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
         raise InputTypeError(f"tool_calls[{number}] is no call: it needs a 'function' with a 'name'")
-    arguments = function.get("arguments")
-    text = arguments if isinstance(arguments, str) else arguments_text({} if arguments is None else arguments)
     return {
         **call,
         "id": _unique_id(call.get("id"), taken, new_id),
         "type": "function",
-        "function": {**function, "arguments": text},
+        "function": {**function, "arguments": _written(function.get("arguments"), number)},
     }
+
+
+def _written(arguments: Any, number: int) -> str:
+    """The arguments of call `number` as a string; one that is a string already stays what it is."""
+    if isinstance(arguments, str):
+        return arguments
+    if not (arguments is None or isinstance(arguments, Mapping)):
+        raise InputTypeError(f"the arguments of tool_calls[{number}] must be an object, not {arguments!r:.60}")
+    try:
+        return arguments_text(dict(arguments or {}))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputTypeError(f"the arguments of tool_calls[{number}] can't be written as JSON: {error}") from error
 
 
 def from_openai(message: Any) -> Message:
@@ -483,10 +532,9 @@ def from_openai(message: Any) -> Message:
     Raises:
         InputTypeError: it is neither, or a call's arguments are no JSON object; the error says which call.
     """
-    dump = getattr(message, "model_dump", None)
-    if callable(dump):
-        message = dump(exclude_none=True)
-    _check_mapping(message)
+    message = _as_dict(message, "message")
+    if "choices" in message:
+        raise InputTypeError("this is a whole completion; give its message: completion.choices[0].message")
     result = {key: value for key, value in message.items() if value is not None}
     content: Any = result.get("content")
     if _is_parts(content) and all(part["type"] == "text" and isinstance(part.get("text"), str) for part in content):
@@ -507,7 +555,7 @@ def _own_call(call: Any, number: int) -> dict[str, Any]:
     arguments = function.get("arguments")
     if isinstance(arguments, str):
         try:
-            arguments = json.loads(arguments) if arguments.strip() else {}
+            arguments = json.loads(arguments, parse_constant=_no_constant) if arguments.strip() else {}
         except (ValueError, RecursionError) as error:
             raise InputTypeError(f"the arguments of tool_calls[{number}] are not JSON: {error}") from error
     if arguments is None:
@@ -525,6 +573,15 @@ def _is_parts(content: Any) -> bool:
     )
 
 
-def _check_mapping(message: Any) -> None:
-    if not isinstance(message, Mapping):
-        raise InputTypeError(f"message must be a dict, not {type(message).__name__}")
+def _no_constant(name: str) -> None:
+    raise ValueError(f"JSON has no {name}")
+
+
+def _as_dict(value: Any, what: str) -> dict[str, Any]:
+    """A mapping, or an object of the `openai` package, as a dict."""
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        value = dump(exclude_none=True)
+    if not isinstance(value, Mapping):
+        raise InputTypeError(f"{what} must be a dict, not {type(value).__name__}")
+    return dict(value)

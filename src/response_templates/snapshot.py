@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from .content.growing import GROWING, NOTHING, Growing, GrowingList, GrowingObject, GrowingText, spine
+from .errors import InputTypeError
 from .live import LiveCall, LiveRegion, View
 from .message import assemble, is_empty
 from .plan import FieldPlan, Plan
@@ -162,7 +163,17 @@ class Snapshot:
         return tuple(path for path in self._open_paths(self._open) if _is_in(self.message, path))
 
     def is_complete(self, *path: str | int) -> bool:
-        """Is there a value at `path` in the message that is not being written?"""
+        """Is there a value at `path` in the message that is not being written?
+
+        Args:
+            path: keys and indices, one argument each: `is_complete("tool_calls", 0)`.
+
+        Raises:
+            InputTypeError: one of them is neither.
+        """
+        for key in path:
+            if not isinstance(key, (str, int)):
+                raise InputTypeError(f"a path is keys and indices, one argument each, not {key!r:.60}")
         return _is_in(self.message, path) and path not in self.partial
 
     def _open_paths(self, opened: _OpenRegion) -> Iterator[Path]:

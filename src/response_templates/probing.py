@@ -5,13 +5,16 @@ immutable sandbox, but in a process of its own: with a time limit (a sandbox doe
 the system has one, and nothing but JSON going in and out. This file is also the program that the process runs, so it
 imports nothing of the package.
 
-Invariant: `render_chats` returns, whatever the template does. Bound: `TIME_LIMIT` seconds and `MEMORY_LIMIT` bytes;
-all chats of one call share one process.
+Invariant: `render_chats` returns, whatever the template does. Bound: `TIME_LIMIT` seconds of the processor (where the
+system can count them; a busy machine is no fault of the template), `PATIENCE_LIMIT` seconds of the clock and
+`MEMORY_LIMIT` bytes; all chats of one call share one process.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -19,8 +22,15 @@ from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Any
 
-TIME_LIMIT = 10.0
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
+TIME_LIMIT = 10.0  # at least 1; whole seconds count
+PATIENCE_LIMIT = 120.0
 MEMORY_LIMIT = 1 << 30
+TOO_SLOW = "the chat template does not end in time"
 MAX_SOURCE = 400_000  # characters; the longest template in use has 60,000
 MAX_RENDERED = 200_000  # characters of one rendered chat that are looked at
 MAX_REASON = 300  # characters of what a template raises
@@ -140,7 +150,9 @@ def render_chats(source: str, chats: Sequence[Chat], tokens: Mapping[str, Any] |
     if not sys.executable:
         return _no_rendering(chats, "there is no Python to run the chat template in")
     variables = {"bos_token": "", "eos_token": "", **(tokens or {})}
-    request = json.dumps({"source": source, "tokens": variables, "chats": [asdict(chat) for chat in chats]})
+    request = json.dumps(
+        {"source": source, "tokens": variables, "chats": [asdict(chat) for chat in chats], "seconds": int(TIME_LIMIT)}
+    )
     failure = ""
     try:
         done = subprocess.run(
@@ -148,15 +160,17 @@ def render_chats(source: str, chats: Sequence[Chat], tokens: Mapping[str, Any] |
             input=request.encode("ascii"),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            timeout=TIME_LIMIT,
+            timeout=PATIENCE_LIMIT if resource is not None else TIME_LIMIT,
             check=False,
         )
         lines = done.stdout
-        if done.returncode:
+        if resource is not None and done.returncode == -signal.SIGXCPU:
+            failure = TOO_SLOW
+        elif done.returncode:
             failure = f"the process that runs the chat template ended with {done.returncode}"
     except subprocess.TimeoutExpired as error:
         lines = error.stdout or b""
-        failure = f"the chat template does not end within {TIME_LIMIT:g} seconds"
+        failure = TOO_SLOW
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         return _no_rendering(chats, f"the chat template cannot be run: {error}")
     return _rendering(chats, lines, failure)
@@ -221,13 +235,12 @@ def _environment() -> Any:
     return environment
 
 
-def _limit_memory() -> None:
-    try:
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
-    except (ImportError, OSError, ValueError):  # not every system has it; the time limit holds everywhere
+def _limit(seconds: int) -> None:
+    if resource is None:  # not every system has it; the limit by the clock holds everywhere
         return
+    for what, limit in ((resource.RLIMIT_AS, MEMORY_LIMIT), (resource.RLIMIT_CPU, seconds)):
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(what, (limit, limit + 1))
 
 
 def _render(template: Any, chat: Mapping[str, Any], tokens: Mapping[str, Any]) -> tuple[str | None, str]:
@@ -252,8 +265,8 @@ def _render(template: Any, chat: Mapping[str, Any], tokens: Mapping[str, Any]) -
 
 def _main() -> None:
     """Writes a line for each chat as soon as it is rendered, so that what came before a loop is known."""
-    _limit_memory()
     request = json.load(sys.stdin)
+    _limit(request["seconds"])
     try:
         template = _environment().from_string(request["source"])
     except ImportError:

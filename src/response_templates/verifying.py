@@ -17,6 +17,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -41,6 +42,7 @@ TemplateChoice: TypeAlias = "RegisteredTemplate | ResponseTemplate | Mapping[str
 PASSED, NOTED, FAILED, SKIPPED = "passed", "noted", "failed", "skipped"
 MAX_SHOWN = 400  # characters of a rendered text that a failure shows
 LONGER_THAN_AN_END_TOKEN = 40
+CHARACTERS_BEFORE = 12  # by which text that is written as reasoning is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ class Report:
 
     def table(self) -> str:
         """The checks as a Markdown table."""
-        rows = [f"| {check.name} | {check.status} | {_cell(check.detail)} |" for check in self.checks]
+        rows = [f"| {_cell(check.name)} | {check.status} | {_cell(check.detail)} |" for check in self.checks]
         return "\n".join(["| check | result | |", "|---|---|---|", *rows])
 
     def to_dict(self) -> dict[str, Any]:
@@ -159,7 +161,7 @@ def named(template: TemplateChoice) -> tuple[str, Any]:
     if isinstance(template, str) and not template.lstrip().startswith("{"):
         if template in list_templates() or not Path(template).is_file():
             return template, get_template(template).template
-        return Path(template).name, Path(template)
+        return name_of(Path(template)), Path(template)
     return name_of(template), template
 
 
@@ -308,11 +310,15 @@ def _cases() -> list[_Case]:
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """An assistant's message as a chat template writes it: the prompt before it, and what the model would generate."""
+    """An assistant's message as a chat template writes it: the prompt before it, and what the model would generate.
+
+    `headless`: in a whole chat nothing stands before the message, unlike in the prompt.
+    """
 
     case: _Case
     prompt: str
     generation: str
+    headless: bool = False
 
 
 @dataclass(slots=True)
@@ -350,7 +356,7 @@ def _of_chat_template(rendered: _Rendered, template: ResponseTemplate) -> Iterat
         return
     yield _anchored(rendered, template)
     yield _prompts_are_empty(rendered, template)
-    before_thought = {_before(turn.generation, THOUGHT) for turn in rendered.turns} - {""}
+    before_thought = {_before(turn, THOUGHT) for turn in rendered.turns} - {""}
     for shape in SHAPES:
         yield _round_trip(
             shape, [turn for turn in rendered.turns if turn.case.shape == shape], template, before_thought
@@ -381,13 +387,31 @@ def _turn(case: _Case, prompt: str, before: str, whole: str, template: ResponseT
     """The rendered chat, cut where the generation begins.
 
     Where the message isn't written behind the generation prompt (which may open a thinking block that is left out of a
-    plain answer), the prompt ends with the start anchor instead.
+    plain answer), the prompt ends with the start anchor instead. Where there is no anchor, since the chat template
+    begins no turn (Falcon 3 before calls, Apertus after a tool's result), the message is what follows on the history,
+    and no prompt goes with it.
     """
     whole = whole[: len(whole) - _fixed_tail(whole, before)]
     if whole.startswith(prompt):
         return _Turn(case, prompt, whole[len(prompt) :])
-    start = _first_anchor(template, whole, whole.rfind(LAST) + len(LAST))
-    return None if start is None else _Turn(case, whole[:start], whole[start:])
+    end = _end_of_history(whole, before)
+    start = _anchor_at(template, whole, end)
+    if start is not None:
+        return _Turn(case, whole[:start], whole[start:])
+    return None if end is None else _Turn(case, "", whole[end:], headless=True)
+
+
+_BEGUN_TOKEN = re.compile(r"[<\[][^>\]]*\Z")
+
+
+def _end_of_history(whole: str, before: str) -> int | None:
+    """Where the text ends that a chat has in common with its history; None if that isn't all of the history's text."""
+    shared = os.path.commonprefix([whole, before])  # noqa: RUF071  characters are what it compares
+    last = shared.rfind(LAST)
+    if last < 0:
+        return None
+    begun = _BEGUN_TOKEN.search(shared, last)  # two tokens that begin alike: `<|end|>`, `<|call|>`
+    return begun.start() if begun else len(shared)
 
 
 def _fixed_tail(whole: str, before: str) -> int:
@@ -396,13 +420,20 @@ def _fixed_tail(whole: str, before: str) -> int:
     shared = len(os.path.commonprefix([whole[::-1], after[::-1]]))  # noqa: RUF071  characters are what it compares
     if shared <= LONGER_THAN_AN_END_TOKEN:
         return 0
-    return shared - max(0, after[-shared:].find("<|"))  # it begins with a token
+    return shared - max(0, after[-shared:].find("<"))  # it begins with a token, behind what all tokens end with
 
 
-def _first_anchor(template: ResponseTemplate, text: str, begin: int) -> int | None:
-    """Where the first start anchor from `begin` on ends."""
-    found = _anchor(template).search(text, begin, timeout=patterns.REGEX_SECONDS)
-    return found.end() if found else None
+def _anchor_at(template: ResponseTemplate, text: str, end: int | None) -> int | None:
+    """Where the start anchor at the end of the history ends: of those behind the last message, the first not before it.
+
+    If all are before it (a chat template that always writes the beginning of an answer), the last. `end` is None where
+    the end is not known; then it is the first of all.
+    """
+    begin = text.rfind(LAST) + len(LAST)
+    # Behind the end stands what no text has: an anchor may ask for the prompt's end, which this isn't.
+    found = _anchor(template).finditer(text + "\0", begin, timeout=patterns.REGEX_SECONDS)
+    ends = [match.end() for match in found]
+    return next((each for each in ends if end is None or each >= end), ends[-1] if ends else None)
 
 
 @lru_cache(maxsize=64)
@@ -425,7 +456,12 @@ def _anchored(rendered: _Rendered, template: ResponseTemplate) -> Check:
         return Check("start anchor", FAILED, f"{detail} ({where})")
     if rendered.unsplit:
         return Check("start anchor", FAILED, f"it is not found in a rendered chat ({rendered.unsplit[0]})")
-    return Check("start anchor", PASSED, f"in {_counted(len(rendered.prompts), 'prompt')}")
+    seen = f"in {_counted(len(rendered.prompts), 'prompt')}"
+    headless = next((turn.case for turn in rendered.turns if turn.headless), None)
+    if headless is not None:
+        where = f"{headless.shape}, {headless.where}"
+        return Check("start anchor", NOTED, f"{seen}; the chat template leaves it out before some messages ({where})")
+    return Check("start anchor", PASSED, seen)
 
 
 def _ends_anchored(prompt: str, template: ResponseTemplate) -> bool:
@@ -482,15 +518,17 @@ class _Outcome:
 
 
 def _outcome(turn: _Turn, template: ResponseTemplate, before_thought: set[str]) -> _Outcome:
-    expected, notes = _expected(turn, template, before_thought)
+    expected, notes = _expected(turn, template)
     got, error = _parsed(turn.generation, turn.prompt, template)
+    if _before(turn, ANSWER) in before_thought and got == _as_thought(expected):
+        return _Outcome(notes=(*notes, "the chat template writes the text beside calls as reasoning"))
     if error or got != expected:
         failure = f"{error or 'another message comes back'}; the chat template writes {_short(turn.generation)}"
         return _Outcome(failure, _diff(expected, got))
     return _Outcome(notes=notes)
 
 
-def _expected(turn: _Turn, template: ResponseTemplate, before_thought: set[str]) -> tuple[Message, tuple[str, ...]]:
+def _expected(turn: _Turn, template: ResponseTemplate) -> tuple[Message, tuple[str, ...]]:
     """The part of the message that the chat template writes at all, and notes on the rest."""
     shape, text = SHAPES[turn.case.shape], turn.generation
     expected: Message = dict(template.defaults)
@@ -506,9 +544,6 @@ def _expected(turn: _Turn, template: ResponseTemplate, before_thought: set[str])
             notes.append(
                 "the chat template drops the text beside calls" if beside else "the chat template drops the answer"
             )
-        elif beside and "reasoning_content" not in expected and _before(text, ANSWER) in before_thought:
-            expected["reasoning_content"] = ANSWER
-            notes.append("the chat template writes the text beside calls as reasoning")
         else:
             expected["content"] = ANSWER
     calls = shape.get("tool_calls", [])
@@ -520,15 +555,22 @@ def _expected(turn: _Turn, template: ResponseTemplate, before_thought: set[str])
     return expected, tuple(notes)
 
 
+def _as_thought(message: Message) -> Message | None:
+    """The message if the text beside its calls is its reasoning; None if it has no such text, or has reasoning."""
+    if "content" not in message or "tool_calls" not in message or "reasoning_content" in message:
+        return None
+    return {("reasoning_content" if key == "content" else key): value for key, value in message.items()}
+
+
 def _bare(call: Mapping[str, Any]) -> Message:
     """A call without its id, which formats keep, number anew or drop."""
     return {"type": "function", "function": call["function"]}
 
 
-def _before(text: str, part: str) -> str:
-    """The few characters before a part of a text; empty where it isn't there."""
-    at = text.find(part)
-    return text[max(0, at - 12) : at] if at >= 0 else ""
+def _before(turn: _Turn, part: str) -> str:
+    """The few characters before a part of the generation, the prompt's too; empty where it isn't there."""
+    at = turn.generation.find(part)
+    return (turn.prompt + turn.generation[:at])[-CHARACTERS_BEFORE:] if at >= 0 else ""
 
 
 def _parsed(generation: str, prompt: str, template: ResponseTemplate) -> tuple[Message, str]:

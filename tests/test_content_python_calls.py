@@ -79,6 +79,8 @@ ERRORS: list[tuple[str, str, int | None]] = [
     ("[f(a='\\x4')]", "no such escape", 6),
     ("[f(a='\\U00110000')]", "no such character", 6),
     ('[{"name": "f"}, 1]', "list of objects", None),
+    ('{"name": "f"} g()', "expected an object", 14),
+    ('{"name": "f"};', "expected an object", 14),
     ('[{"name": "f"}', "expected", 14),
     ("[f(a='x)]", "never ends", 5),
     ("[f(a='x' 'y')]", "expected ',' or ')'", 9),
@@ -129,6 +131,23 @@ def test_a_list_is_whole_only_once_it_is_closed(body: str) -> None:
     assert PARSER.is_whole(body)
     end = body.rindex("]")
     assert not any(PARSER.is_whole(body[:cut]) for cut in range(end + 1))
+
+
+OBJECTS: list[tuple[str, list[dict[str, Any]]]] = [
+    ('{"name": "f", "arguments": {"a": 1}}', [call("f", a=1)]),
+    (
+        '{"name": "f", "arguments": {"a": "x"}}{"name": "g", "arguments": {}};\n{"name": "h", "arguments": {"a": "]"}}',
+        [call("f", a="x"), call("g"), call("h", a="]")],
+    ),
+    (' {"name": "f"}\n,{"name": "f"}', [{"name": "f"}, {"name": "f"}]),
+]
+
+
+@pytest.mark.parametrize(("body", "calls"), OBJECTS, ids=repr)
+def test_json_objects_without_a_list(body: str, calls: list[dict[str, Any]]) -> None:
+    assert PARSER.parse(body) == calls
+    assert PARSER.is_whole(body)
+    assert not PARSER.is_whole(body.rstrip()[:-1])
 
 
 @pytest.mark.parametrize(

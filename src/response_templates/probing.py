@@ -74,6 +74,7 @@ PROBES: Mapping[str, Mapping[str, Any]] = {
     "content": {"role": "assistant", "content": ANSWER},
     "think": {"role": "assistant", "content": ANSWER, **_REASONING},
     "calls": {"role": "assistant", "content": "", "tool_calls": CALLS},
+    "call": {"role": "assistant", "content": "", "tool_calls": CALLS[:1]},  # some refuse more than one
     "null_calls": {"role": "assistant", "content": None, "tool_calls": CALLS},  # some write calls only beside null
     "think_calls": {"role": "assistant", "content": "", "tool_calls": CALLS, **_REASONING},
 }

@@ -278,9 +278,9 @@ def _after_user(text: str) -> str:
 def _inverts(template: ResponseTemplate, rendered: Mapping[str, str], probe: Mapping[str, Any]) -> bool:
     """The calls and the answer that were rendered come back."""
     return all(
-        _comes_back(template, rendered[name], probe.get("calls", 2))
+        _comes_back(template, rendered[name], 1 if name == "call" else probe.get("calls", 2))
         for name in probe["shapes"]
-        if name in {"calls", "null_calls", "content"}
+        if name in {"calls", "call", "null_calls", "content"}
     )
 
 

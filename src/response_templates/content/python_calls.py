@@ -1,6 +1,7 @@
 """Content parser `python-call-list`: `[name(key=value, …), …]`, or the calls alone without the brackets.
 
-A list that holds JSON objects is read as JSON: models that write Python calls can be asked for JSON ones (LFM2).
+A list that holds JSON objects is read as JSON, and so are objects without a list: models that write Python calls can be
+asked for JSON ones (LFM2, Llama 4).
 
 Invariant: only keyword arguments with literal values; nothing is evaluated. Integers are those that every JSON reader
 keeps exactly (±(2^53 - 1)). Bound: linear; values are nested at most `MAX_DEPTH` deep.
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .base import ContentError, error_at
-from .json_body import read_json
+from .json_body import JSON, read_json
 from .reader import (
     JSON_ESCAPES,
     PYTHON_CODES,
@@ -69,6 +70,8 @@ class _PythonCalls:
 
     def parse(self, body: str) -> list[dict[str, Any]]:
         begin = skip_space(body, 0)
+        if body.startswith("{", begin):
+            return _read_bare_objects(body, begin)
         if not body.startswith("[", begin):
             return _read_lines(body, begin)
         if body.startswith("{", skip_space(body, begin + 1)):
@@ -93,6 +96,21 @@ def _read_objects(text: str) -> list[dict[str, Any]]:
     if not all(isinstance(each, dict) for each in found):
         raise ContentError("expected a list of objects")
     return list(found)
+
+
+def _read_bare_objects(text: str, at: int) -> list[dict[str, Any]]:
+    """JSON objects up to the end, with nothing, white space, commas or semicolons between them."""
+    found: list[dict[str, Any]] = []
+    while True:
+        if not text.startswith("{", at):
+            raise error_at("expected an object", text, at)
+        value, at = read_value(text, at, JSON)
+        found.append(value)
+        at = skip_space(text, at)
+        if at == len(text):
+            return found
+        if text[at] in ",;":
+            at = skip_space(text, at + 1)
 
 
 def _read_list(text: str, at: int) -> tuple[list[dict[str, Any]], int]:

@@ -31,7 +31,7 @@ class Mark:
     digest: str
 
     def __str__(self) -> str:
-        return f"response-templates {__version__}, template `{self.name}`, sha256 `{self.digest}`"
+        return f"response-templates {__version__}, template `{_plain(self.name)}`, sha256 `{self.digest}`"
 
 
 def digest_of(template: Any) -> str:
@@ -46,7 +46,7 @@ def marks_in(text: str) -> list[Mark]:
 
 def title_of(name: str, *, replaces: bool) -> str:
     """The title of a pull request that adds (or replaces) a template."""
-    return f"{'Update the' if replaces else 'Add a'} {SUBJECT} ({name[:LONGEST_NAME]})"
+    return f"{'Update the' if replaces else 'Add a'} {SUBJECT} ({_plain(name)})"
 
 
 def text_of(name: str, template: Mapping[str, Any], report: Report | None, *, replaces: bool) -> str:
@@ -70,6 +70,11 @@ def removal_text(name: str) -> str:
         "This removes the key `response_template` from `tokenizer_config.json`. Nothing else in the file is touched."
         f"\n\n{Mark(name, digest_of(NO_TEMPLATE))}"
     )
+
+
+def _plain(name: str) -> str:
+    """A name (a file's may have anything in it) that fits in a line, between backticks."""
+    return " ".join(name.replace("`", "'").split())[:LONGEST_NAME]
 
 
 REMOVAL_TITLE = f"Remove the {SUBJECT}"

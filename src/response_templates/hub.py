@@ -273,12 +273,12 @@ class _Request:
 
 @dataclass(slots=True)
 class _OnHub:
-    """A repository. `sent`: something was sent and its answer was lost, so what is found there may be our doing."""
+    """A repository. `sent`: what was sent without an answer; so what is found there may be our doing."""
 
     wish: Wish
     repo: Repo
     how: _How
-    sent: bool = False
+    sent: Goal | None = None
 
     def step(self, result: Result) -> Result:
         """Look at the repository, and do what is to be done. Raises UnsettledError if it must be looked at again."""
@@ -289,8 +289,9 @@ class _OnHub:
         if self.repo.name.lower() != snapshot.name.lower():
             result = replace(result, detail=f" (it is called {snapshot.name} now)")
         if goal.holds(checkpoint.response_template):
-            done = goal.done if self.sent and not self.how.create_pr else UNCHANGED
-            return replace(result, status=done, detail=_already(goal) + result.detail)
+            if self.sent is not None and not self.how.create_pr:
+                return _said(replace(result, report=self.sent.report), self.sent.done, goal.name)
+            return replace(result, status=UNCHANGED, detail=_already(goal) + result.detail)
         if self.how.create_pr:
             return self._by_request(result, snapshot, checkpoint, goal)
         return self._by_commit(result, snapshot, checkpoint, goal)
@@ -314,8 +315,9 @@ class _OnHub:
         if same is not None:
             self._close_all_but(same, standing, snapshot)
             url = same.proposal.url
-            status = PROPOSED if self.sent else UNCHANGED
-            return replace(result, status=status, detail=f"our pull request is open: {url}{result.detail}", pr_url=url)
+            status, report = (UNCHANGED, None) if self.sent is None else (PROPOSED, self.sent.report)
+            detail = f"our pull request is open: {url}{result.detail}"
+            return replace(result, status=status, detail=detail, pr_url=url, report=report)
         goal = self._checked(snapshot, checkpoint, goal)
         content = goal.applied(checkpoint.config)
         result = replace(result, diff=_diff(checkpoint.config, content), report=goal.report)
@@ -391,7 +393,7 @@ class _OnHub:
         try:
             return self.repo.commit(snapshot, content, goal.title, goal.text, create_pr=create_pr, revision=revision)
         except UnsettledError:
-            self.sent = True
+            self.sent = goal
             raise
 
 

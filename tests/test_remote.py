@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,8 @@ from response_templates.errors import CheckpointError, UnsettledError
 from response_templates.remote import Repo, Snapshot
 
 pytestmark = pytest.mark.skipif(constants.HF_HUB_OFFLINE, reason="the client is set to offline")
+
+SOURCES = str(Path(remote.__file__).parent.parent)
 
 
 @pytest.fixture
@@ -208,10 +212,12 @@ def test_what_is_refused_is_said_plainly_and_not_tried_again(
     assert waits.asked == []
 
 
-def test_the_offline_mode_is_named(hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(CheckpointError, match="offline"):
-        Repo("ann/m").snapshot()
+def test_the_offline_mode_is_named(hub: LoopbackHub, tmp_path: Path) -> None:
+    """In a process of its own, since the client reads the variable when it is imported."""
+    environment = {**hub.environment(None, tmp_path / "offline"), "HF_HUB_OFFLINE": "1", "PYTHONPATH": SOURCES}
+    code = "from response_templates.hub import install_template; print(install_template('ann/m', 'qwen3'))"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "ann/m: failed: the Hub's offline mode is on (HF_HUB_OFFLINE)\n"
 
 
 def test_no_error_and_no_repr_has_the_token(hub: LoopbackHub) -> None:

@@ -454,6 +454,9 @@ class AlignedStream(Protocol):
 
     def step(self, token_id: int) -> str: ...
 
+    def lone(self, token_id: int) -> str:
+        """As `step`, where the id's text is known and nothing is pending; else "", and nothing is taken in."""
+
     def flush(self) -> str: ...
 
     def pass_text(self, count: int) -> None:
@@ -464,9 +467,17 @@ class AlignedStream(Protocol):
 
 
 class _Alignment:
-    """The part that aligned streams share. They are always `busy`: no id may go by unnoticed."""
+    """The part that aligned streams share. Their `whole` is empty: no id may go by unnoticed."""
 
     __slots__ = ()
+
+    def lone(self: Any, token_id: int) -> str:
+        text: str = "" if self.busy else self._vocabulary.whole.get(token_id, "")
+        if text:
+            self.starts.append(self.total)
+            self.total += len(text)
+            self.reaches.append(self.total)
+        return text
 
     def _align(self: Any, start: int, reach: int) -> None:
         self.starts.append(start)

@@ -2,14 +2,16 @@
 
 Run: python -m benchmarks.token_ids
 
-- `decode`: tokenizers' own streaming decode (`DecodeStream`), an id at a time;
+- `decode`: the tokenizer's own streaming decode, an id at a time: tokenizers' `DecodeStream`; a slow tokenizer, written in
+  Python, has none, and there it is what transformers streams it with, `TextIteratorStreamer`;
 - `parse`: our text parser, fed with the text of each id;
 - `ours`: ids in, events out (`get_response_parser`), and with `token_delimiters`, and with `offsets`;
 - `native`: transformers' engine, fed with what `DecodeStream` gives;
 - `TextIteratorStreamer`: transformers' own streamer, which decodes and doesn't parse.
 
-`over_both` is the time of a row over that of `decode` and `parse` together. The tokenizers are the demo model's, and those
-of the fetched material (`scripts/fetch_materials.py`) that are there.
+`over_both` is the time of a row over that of `decode` and `parse` together. The tokenizers are the demo model's, those
+of the fetched material (`scripts/fetch_materials.py`) that are there, and two that are decoded in the slowest of our three
+ways (`decoding.WindowStream`): one whose decoder has a regex, and ByT5's, which is written in Python.
 """
 
 from __future__ import annotations
@@ -25,36 +27,74 @@ from .measure import Case
 
 DEMO = Path(__file__).parents[1] / "demo" / "model" / "tokenizer.json"
 SIZES = (1_000, 10_000)
+STREAMER = "TextIteratorStreamer"
+
+
+def from_file(path: Path) -> Any:
+    """A fast tokenizer. (Called only where transformers is installed, as are the others.)"""
+    from transformers import PreTrainedTokenizerFast
+
+    return PreTrainedTokenizerFast(tokenizer_file=str(path))
+
+
+def material(name: str) -> Path:
+    """The file of a tokenizer of the fetched material."""
+    named = os.environ.get("RESPONSE_TEMPLATES_CACHE")
+    cache = Path(named).expanduser() if named else Path.home() / ".cache" / "response-templates"
+    return cache / f"tokenizer-{name}-3.7.2" / "package" / "models" / "tokenizer.json"
+
+
+def with_pattern() -> Any:
+    """BPE over the benchmark's prose, whose decoder has a regex, which we leave to tokenizers."""
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never")
+    tokenizer.decoder = decoders.Sequence([decoders.Replace(Regex("▁"), " "), decoders.Fuse()])
+    markers = ["<think>", "</think>", "<tool_call>", "</tool_call>", "<|im_end|>"]
+    trainer = trainers.BpeTrainer(vocab_size=2_000, special_tokens=markers, show_progress=False)
+    tokenizer.train_from_iterator([shapes.SHAPES[0].message(20_000)], trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer)
+
+
+def byt5() -> Any:
+    """Written in Python; a token a byte, and no vocabulary file."""
+    from transformers import ByT5Tokenizer
+
+    return ByT5Tokenizer()
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A family, and a tokenizer that knows its delimiters. `folder`: of the material; empty: the demo model's."""
+    """A family's format, and a tokenizer. `path`: the file that `make` needs, if any."""
 
     shape: str
-    folder: str = ""
+    tokenizer: str
+    make: Callable[..., Any] = from_file
+    path: Path | None = None
 
-    @property
-    def path(self) -> Path:
-        named = os.environ.get("RESPONSE_TEMPLATES_CACHE")
-        cache = Path(named).expanduser() if named else Path.home() / ".cache" / "response-templates"
-        return cache / self.folder / "package" / "models" / "tokenizer.json" if self.folder else DEMO
+    def made(self) -> Any:
+        return self.make(self.path) if self.path is not None else self.make()
 
 
 PAIRS = (
-    Pair("Qwen3"),
-    Pair("Qwen3", "tokenizer-qwen3-3.7.2"),
-    Pair("gpt-oss", "tokenizer-gptoss-3.7.2"),
-    Pair("Cohere", "tokenizer-command_r_plus-3.7.2"),
-    Pair("Qwen3", "tokenizer-gemma3-3.7.2"),
+    Pair("Qwen3", "demo", path=DEMO),
+    Pair("Qwen3", "Qwen3", path=material("qwen3")),
+    Pair("gpt-oss", "gpt-oss", path=material("gptoss")),
+    Pair("Cohere", "Command R+", path=material("command_r_plus")),
+    Pair("Qwen3", "Gemma 3", path=material("gemma3")),
+    Pair("Qwen3", "BPE, a pattern", with_pattern),
+    Pair("Qwen3", "ByT5 (slow)", byt5),
 )
+QUICK = (PAIRS[0], PAIRS[-2], PAIRS[-1])
 
 
 def main() -> None:
     arguments = measure.options(__doc__ or "")
-    sizes, rounds = ((400,), 2) if arguments.quick else (SIZES, 9)
+    sizes, rounds = ((400,), 2) if arguments.quick else (SIZES, 7)
     rows: list[dict[str, Any]] = []
-    for pair in PAIRS[:1] if arguments.quick else PAIRS:
+    for pair in QUICK if arguments.quick else PAIRS:
         for size in sizes:
             rows += group(pair, size, rounds)
     measure.write("token_ids", rows, arguments.results)
@@ -63,36 +103,34 @@ def main() -> None:
 def group(pair: Pair, size: int, rounds: int) -> Iterator[dict[str, Any]]:
     """All contenders on one message."""
     shape = next(each for each in shapes.SHAPES if each.name == pair.shape)
-    row = {"shape": shape.name, "tokenizer": pair.folder or "demo", "size": size}
+    row = {"shape": shape.name, "tokenizer": pair.tokenizer, "size": size}
     try:
         from response_templates import install
-        from transformers import PreTrainedTokenizerFast
     except ImportError as error:
         yield {**row, "engine": "ours", "note": f"no tokenizers to time: {error}"}
         return
-    if not pair.path.is_file():
+    if pair.path is not None and not pair.path.is_file():
         yield {**row, "engine": "ours", "note": "the tokenizer isn't there"}
         return
     install()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(pair.path))
+    tokenizer = pair.made()
     ids = tokenizer(shape.message(size), add_special_tokens=False)["input_ids"]
     cases = contenders(tokenizer, shape.template("registry"), ids)
     repeats = max(1, 10_000 // size)
     timings = measure.interleaved({name: measure.repeated(case, repeats) for name, case in cases.items()}, rounds)
-    both = timings["decode"].median + timings["parse"].median
+    own = timings.get("decode") or timings.get(STREAMER)
     for name, timing in timings.items():
-        cost = timing.per(len(ids) * repeats)
-        yield {**row, "ids": len(ids), "engine": name, **cost, "over_both": round(timing.median / both, 3)}
+        cost = {"ids": len(ids), "engine": name, **timing.per(len(ids) * repeats)}
+        if own is not None:
+            cost["over_both"] = round(timing.median / (own.median + timings["parse"].median), 3)
+        yield {**row, **cost}
 
 
 def contenders(tokenizer: Any, template: dict[str, Any], ids: list[int]) -> dict[str, Case]:
     """A run each: a parser or stream is made, fed id by id, and finalized."""
-    from tokenizers.decoders import DecodeStream
-
-    backend = tokenizer.backend_tokenizer
     ours = engines.ours(template)
     native = engines.native(template)
-    pieces = [piece for piece in decode_all(DecodeStream, backend, ids) if piece]
+    pieces = [piece for piece in texts(tokenizer, ids) if piece]
 
     def parse(start: Callable[[], Any], chunks: list[Any]) -> Callable[[], None]:
         def run() -> None:
@@ -105,29 +143,45 @@ def contenders(tokenizer: Any, template: dict[str, Any], ids: list[int]) -> dict
     def from_ids(**options: Any) -> Callable[[], None]:
         return parse(lambda: tokenizer.get_response_parser(template, prefix="", **options), ids)
 
-    def native_of_ids() -> None:
-        stream, parser = DecodeStream(skip_special_tokens=False), native.start()  # type: ignore[union-attr]
-        for each in ids:
-            piece = stream.step(backend, each)
-            if piece:
-                parser.feed(piece)
-        parser.finalize()
-
     cases: dict[str, Case] = {
-        "decode": lambda: decode_all(DecodeStream, backend, ids),
         "parse": parse(ours.start, pieces),
         "ours": from_ids(),
         "ours, token_delimiters": from_ids(token_delimiters=True),
         "ours, offsets": from_ids(offsets=True),
         **iterator_streamer(tokenizer, ids),
     }
-    return {**cases, "native": native_of_ids} if native is not None else cases
+    if tokenizer.is_fast:
+        cases["decode"] = lambda: list(decode_stream(tokenizer, ids))
+    if tokenizer.is_fast and native is not None:
+        cases["native"] = lambda: native_of_ids(native, tokenizer, ids)
+    return cases
 
 
-def decode_all(stream: Any, backend: Any, ids: list[int]) -> list[str | None]:
+def native_of_ids(native: engines.Engine, tokenizer: Any, ids: list[int]) -> None:
+    """The native engine, fed with decoded text."""
+    parser = native.start()
+    for piece in decode_stream(tokenizer, ids):
+        if piece:
+            parser.feed(piece)
+    parser.finalize()
+
+
+def decode_stream(tokenizer: Any, ids: list[int]) -> Iterator[str | None]:
     """tokenizers' own streaming decode."""
-    step = stream(skip_special_tokens=False).step
-    return [step(backend, each) for each in ids]
+    from tokenizers.decoders import DecodeStream
+
+    stream, backend = DecodeStream(skip_special_tokens=False), tokenizer.backend_tokenizer
+    step = stream.step
+    return (step(backend, each) for each in ids)
+
+
+def texts(tokenizer: Any, ids: list[int]) -> Iterator[str | None]:
+    """The text of each id; of a slow tokenizer what our own stream makes of it, because there is no other."""
+    if tokenizer.is_fast:
+        return decode_stream(tokenizer, ids)
+    from response_templates.decoding import vocabulary_of
+
+    return map(vocabulary_of(tokenizer).stream().step, ids)
 
 
 def iterator_streamer(tokenizer: Any, ids: list[int]) -> dict[str, Case]:
@@ -147,7 +201,7 @@ def iterator_streamer(tokenizer: Any, ids: list[int]) -> dict[str, Case]:
         for _ in streamer:
             pass
 
-    return {"TextIteratorStreamer": run}
+    return {STREAMER: run}
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ import json
 from bisect import bisect_left, bisect_right
 from codecs import utf_8_decode
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary, ref
 
@@ -30,6 +31,7 @@ from .errors import InputTypeError
 
 REPLACEMENT = "\ufffd"
 CONTEXT = 3  # ids that a window keeps before the new ones
+ROOM = 4 * CONTEXT  # ids whose text is out that a window keeps at most
 PATIENCE = 8  # ids that a window tries one by one before it waits for as many again
 
 NO_TEXTS: dict[int, str] = {}  # stays empty: of streams whose texts depend on the ids before
@@ -96,18 +98,23 @@ def in_vocabulary(tokenizer: Any, token_id: int) -> bool:
 
 def _decoder_of(tokenizer: Any, backend: Any) -> str:
     """The description of its decoder in JSON; empty if `tokenizer` decodes in a way of its own."""
-    from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
-
-    kind = type(tokenizer)
-    if not isinstance(tokenizer, PreTrainedTokenizerFast) or kind._decode is not PreTrainedTokenizerFast._decode:
-        return ""
-    if kind.decode is not PreTrainedTokenizerBase.decode or backend is None or backend.decoder is None:
+    if not _decodes_plainly(tokenizer) or backend.decoder is None:
         return ""
     try:
         state = backend.decoder.__getstate__()
     except Exception:  # a decoder written in Python has none
         return ""
     return state.decode() if isinstance(state, bytes) else str(state)
+
+
+def _decodes_plainly(tokenizer: Any) -> bool:
+    """Does it decode as its backend does, with nothing of its own?"""
+    from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+    kind = type(tokenizer)
+    if not isinstance(tokenizer, PreTrainedTokenizerFast) or kind._decode is not PreTrainedTokenizerFast._decode:
+        return False
+    return kind.decode is PreTrainedTokenizerBase.decode and getattr(tokenizer, "backend_tokenizer", None) is not None
 
 
 def _vocabulary(tokenizer: Any, backend: Any, decoder: str) -> Vocabulary:
@@ -349,38 +356,48 @@ class WindowVocabulary:
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = ref(tokenizer)  # weak, for the tokenizer is the key that this is kept under
+        self._met: set[int] = set()
         self._options: dict[str, Any] = {"skip_special_tokens": False, "clean_up_tokenization_spaces": False}
         if not getattr(tokenizer, "is_fast", True):
             self._options["spaces_between_special_tokens"] = False
 
     def stream(self) -> WindowStream:
-        return WindowStream(self, self._tokenizer())
+        return WindowStream(self, self._decode())
 
     def aligned_stream(self) -> AlignedStream:
-        return AlignedWindow(self, self._tokenizer())
+        return AlignedWindow(self, self._decode())
 
-    def decode(self, tokenizer: Any, ids: list[int]) -> str:
-        text: str = tokenizer.decode(ids, **self._options) if ids else ""
-        return text
+    def _decode(self) -> Callable[[list[int]], str]:
+        """A strong hold on the tokenizer, for as long as a stream lasts."""
+        tokenizer = self._tokenizer()
+        if _decodes_plainly(tokenizer):  # what is between costs five times as much as decoding a few ids
+            return partial(tokenizer.backend_tokenizer.decode, skip_special_tokens=False)
+        return partial(tokenizer.decode, **self._options)
 
     def knows(self, token_id: int) -> bool:
-        return in_vocabulary(self._tokenizer(), token_id)
+        if token_id in self._met:
+            return True
+        known = in_vocabulary(self._tokenizer(), token_id)
+        if known:
+            self._met.add(token_id)
+        return known
 
 
 class WindowStream:
     """See `Stream`. The window is some ids whose text is out (`text`), then `held` ones whose text isn't.
 
     While new ids bring nothing, or an end that may still change, they are held; so that this costs no more the longer
-    it lasts, a long window is only looked at when it has doubled.
+    it lasts, a long window is only looked at when it has doubled. Ids whose text is out are dropped from the front
+    when there are `ROOM` of them, so that one decoding an id is enough.
     """
 
-    __slots__ = ("_anchor", "_ids", "_next_look", "_text", "_tokenizer", "_vocabulary", "held", "whole")
+    __slots__ = ("_anchor", "_decode", "_ids", "_next_look", "_text", "_vocabulary", "held", "whole")
 
     busy = True  # each text depends on the ids before
 
-    def __init__(self, vocabulary: WindowVocabulary, tokenizer: Any) -> None:
+    def __init__(self, vocabulary: WindowVocabulary, decode: Callable[[list[int]], str]) -> None:
         self._vocabulary = vocabulary
-        self._tokenizer = tokenizer
+        self._decode = decode
         self._ids: list[int] = []
         self._text = ""
         self._anchor: list[int] = []  # the last id that is surely text, for what comes at the front may be stripped
@@ -389,13 +406,13 @@ class WindowStream:
         self.whole = NO_TEXTS
 
     def step(self, token_id: int) -> str:
-        if not in_vocabulary(self._tokenizer, token_id):
+        if not self._vocabulary.knows(token_id):
             raise _unknown(token_id)
         self._ids.append(token_id)
         self.held += 1
         if self.held < self._next_look:
             return ""
-        text = self._vocabulary.decode(self._tokenizer, self._ids)
+        text = self._decode(self._ids)
         if len(text) <= len(self._text) or not text.startswith(self._text) or text.endswith(REPLACEMENT):
             self._next_look = self.held + 1 if self.held < PATIENCE else 2 * self.held
             return ""
@@ -404,19 +421,21 @@ class WindowStream:
     def flush(self) -> str:
         if not self.held:
             return ""
-        text = self._vocabulary.decode(self._tokenizer, self._ids)
+        text = self._decode(self._ids)
         del self._ids[-self.held :]  # should more ids come, they don't go on what was unfinished
         return self._came(text)
 
     def _release(self, text: str) -> str:
         """`text` is that of the window: give what is new, and move the window on."""
         new = self._came(text)
-        recent = self._ids[-CONTEXT:]
-        if not self._anchor:
-            self._ids = self._ids[-4 * CONTEXT :]
-        else:
-            self._ids = recent if self._anchor[0] in recent else self._anchor + recent
-        self._text = self._vocabulary.decode(self._tokenizer, self._ids)
+        self._text = text
+        if len(self._ids) > ROOM:
+            recent = self._ids[-CONTEXT:]
+            if not self._anchor:
+                self._ids = self._ids[-4 * CONTEXT :]
+            else:
+                self._ids = recent if self._anchor[0] in recent else self._anchor + recent
+            self._text = self._decode(self._ids)
         return new
 
     def _came(self, text: str) -> str:
@@ -576,8 +595,8 @@ class AlignedWindow(_Alignment, WindowStream):
 
     __slots__ = ("reaches", "starts", "total")
 
-    def __init__(self, vocabulary: WindowVocabulary, tokenizer: Any) -> None:
-        super().__init__(vocabulary, tokenizer)
+    def __init__(self, vocabulary: WindowVocabulary, decode: Callable[[list[int]], str]) -> None:
+        super().__init__(vocabulary, decode)
         self.starts: list[int] = []
         self.reaches: list[int] = []
         self.total = 0

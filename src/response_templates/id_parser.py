@@ -61,10 +61,13 @@ class IdParser(ResponseParser):
             InputTypeError: it is none of these, or an id is not in the vocabulary. The parser goes on as if it had not
                 been fed.
         """
-        if chunk.__class__ is int and not self._stream.busy:
-            text = self._whole.get(chunk)
+        if chunk.__class__ is int:
+            text = None if self._stream.busy else self._whole.get(chunk)
             if text:
                 return ResponseParser.feed(self, text)
+            self._check_open()
+            text = self._stream.step(chunk)
+            return self._feed_text(text) if text else []
         self._check_open()
         if isinstance(chunk, str):
             return self._feed_text(self._stream.flush() + chunk)

@@ -245,6 +245,23 @@ def prefix() -> str:
     return "\n\n".join(parts) + notes(rows)
 
 
+def token_ids() -> str:
+    rows = load("token_ids")
+    engines = ("ours", "ours, token_delimiters", "ours, offsets", "TextIteratorStreamer", "native")
+    lines = []
+    for tokenizer in dict.fromkeys(row["tokenizer"] for row in rows if "us" in row):
+        for size in dict.fromkeys(row["size"] for row in rows):
+            at = {"tokenizer": tokenizer, "size": size}
+            found = [pick(rows, **at, engine=engine) for engine in engines]
+            line = [number(cost(rows, **at, engine=engine)) for engine in ("decode", "parse")]
+            for row in found:
+                over = f" ({times(row['over_both'])})" if row and "over_both" in row else ""
+                line.append(number(row["us"] if row else None, digits=3) + over)
+            lines.append([f"{tokenizer}, {size // 1000} KB", *line])
+    missing = dict.fromkeys(f"\n\nNot timed: {row['tokenizer']}: {row['note']}." for row in rows if "note" in row)
+    return table(["µs an id", "decode", "parse", *engines], lines) + "".join(missing)
+
+
 def imports() -> str:
     rows = load("import_time")
     start = next((row["ms"] for row in rows if row["statement"] == "interpreter" and "ms" in row), None)
@@ -416,6 +433,7 @@ def _other_goals() -> list[Goal]:
     ]
     ids = [row for row in made if row.get("kind") == "ids prefix" and row["engine"] == "ours" and "us" in row]
     by_length = {row["length"]: row["us"] for row in ids}
+    by_ids = [row for row in load("token_ids") if "us" in row and str(row["engine"]).startswith("ours")]
     starts = [row for row in made if row.get("kind") == "empty prefix" and row["engine"] == "ours"]
     statements = {row["statement"]: row["ms"] for row in load("import_time") if "ms" in row}
 
@@ -445,6 +463,11 @@ def _other_goals() -> list[Goal]:
             "bytes an idle stream, ≤ 2,048",
             *extreme(max, ((row["bytes"], f"{row['shape']}, {row['template']}, {row['fed']} fed") for row in memory)),
             at_most(2048),
+        ),
+        Goal(
+            "ids in, events out, over decoding and parsing, ≤ 1.5",
+            *extreme(max, ((row.get("over_both"), f"{row['tokenizer']}, {row['size']}") for row in by_ids)),
+            at_most(1.5),
         ),
         Goal("hostile text, growth at twice the length, ≤ 3 (by time)", *extreme(max, growths), at_most(3)),
         Goal(
@@ -609,6 +632,7 @@ SECTIONS: dict[str, Callable[[], str]] = {
     "many streams": many_streams,
     "prefix": prefix,
     "import": imports,
+    "token ids": token_ids,
     "hostile": hostile,
     "contents": contents,
     "hostile native": hostile_native,

@@ -15,7 +15,17 @@ from typing import Any
 import pytest
 from benchmarks import engines, shapes
 
-BENCHMARKS = ("streaming", "one_shot", "batch", "many_streams", "prefix", "hostile", "import_time", "snapshots")
+BENCHMARKS = (
+    "streaming",
+    "one_shot",
+    "batch",
+    "many_streams",
+    "prefix",
+    "hostile",
+    "import_time",
+    "snapshots",
+    "token_ids",
+)
 
 
 def _run(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:

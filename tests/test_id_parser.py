@@ -17,6 +17,7 @@ from response_templates import InputTypeError, ParserFinalizedError, ResponsePar
 from test_properties import merged
 
 transformers = pytest.importorskip("transformers")
+tokenizers = pytest.importorskip("tokenizers")
 numpy = pytest.importorskip("numpy")
 
 TEMPLATE = {
@@ -292,6 +293,21 @@ def test_a_delimiter_of_ordinary_tokens_still_works() -> None:
     message = tokenizer.parse_response(ids, TEMPLATE, prefix="", token_delimiters=True)
     assert message["tool_calls"] == [{"type": "function", "function": {"name": "f", "arguments": {}}}]
     assert message["content"] == "Hi."
+
+
+@pytest.mark.parametrize("kind", ["new", "was ordinary"])
+def test_a_token_that_is_added_later_is_a_control_token(kind: str) -> None:
+    """Looked at anew for each parser, though what was found is kept."""
+    vocabulary = {"<": 0, "think": 1, ">": 2, "a": 3, **({"<think>": 4} if kind == "was ordinary" else {})}
+    backend = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="a"))
+    backend.decoder = tokenizers.decoders.Fuse()
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=backend)
+    spelled = [0, 1, 2, 3]
+    assert run(parser_of(tokenizer, token_delimiters=True), spelled)[0]["reasoning_content"] == "a"
+    tokenizer.add_tokens(["<think>"], special_tokens=True)
+    assert tokenizer.convert_tokens_to_ids("<think>") == 4
+    assert run(parser_of(tokenizer, token_delimiters=True), spelled)[0]["content"] == "<think>a"
+    assert run(parser_of(tokenizer, token_delimiters=True), [4, 3])[0]["reasoning_content"] == "a"
 
 
 def test_text_holds_no_control_tokens() -> None:

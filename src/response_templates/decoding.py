@@ -3,10 +3,11 @@
 How a tokenizer decodes is looked up once, in the description of its decoder, and one of three kinds of stream does it:
 
 - `ByteStream`, where tokens are bytes (byte-level BPE): each id has its bytes, and UTF-8 is decoded incrementally;
-- `PieceStream`, where tokens are pieces of text, and bytes that no piece has are tokens of their own (sentencepiece): a
-  run of byte tokens is text if all of it is UTF-8, and else a U+FFFD for each byte, so it is held until it ends;
-- `WindowStream` for anything else (WordPiece, a decoder written in Python, slow tokenizers): the last few ids are
-  decoded together, and what that adds to the ids before is the text.
+- `PieceStream`, where tokens are pieces of text, and bytes that no piece has are tokens of their own (sentencepiece,
+  WordPiece): a run of byte tokens is text if all of it is UTF-8, and else a U+FFFD for each byte, so it is held until
+  it ends;
+- `WindowStream` for anything else (a decoder written in Python, slow tokenizers): the last few ids are decoded
+  together, and what that adds to the ids before is the text.
 
 tokenizers' own `DecodeStream` is a window, too. It is not used, because it isn't exact: it raises where a run of byte
 tokens turns out not to be UTF-8, it decodes all again and again while the text ends in U+FFFD, and it has no way to
@@ -210,41 +211,69 @@ class ByteStream:
 
 
 class _Rules:
-    """What a sentencepiece-like decoder does: replaces letters in each piece, and strips the front of the whole."""
+    """What a decoder does to each token, and to the front of the whole."""
 
     def __init__(self) -> None:
-        self.replace: list[tuple[str, str]] = []
+        self.each: list[Callable[[str], str]] = []
         self.bytes = False
-        self.dropped = ""  # what is dropped everywhere in the first token
+        self.first: Callable[[str], str] | None = None  # what is done to the first token in place of `each`
         self.stripped = ""  # what is stripped from the front of the text …
         self.strips = 0  # … as often as this, at most
 
     def piece(self, token: str) -> str:
-        for old, new in self.replace:
-            token = token.replace(old, new)
+        for change in self.each:
+            token = change(token)
         return token
 
 
 def _rules(steps: list[dict[str, Any]]) -> _Rules | None:
     """None: it does something else."""
+    if len(steps) == 1 and steps[0]["type"] in ("Metaspace", "WordPiece"):
+        return _rules_apart_from_first(steps[0])
     rules = _Rules()
     fused = False
     for step in steps:
         kind = step["type"]
-        if kind == "Replace" and "String" in step["pattern"] and not (fused or rules.bytes):
-            rules.replace.append((step["pattern"]["String"], step["content"]))
+        if kind in ("Replace", "Strip") and not (fused or rules.bytes):
+            rules.each.append(_change(step))
         elif kind == "ByteFallback" and not fused:
             rules.bytes = True
         elif kind == "Fuse":
             fused = True
         elif kind == "Strip" and fused and step["stop"] == 0 and not rules.strips:
             rules.stripped, rules.strips = step["content"], step["start"]
-        elif kind == "Metaspace" and len(steps) == 1:
-            mark = step["replacement"]
-            rules.replace.append((mark, " "))
-            rules.dropped = mark if step.get("prepend_scheme", "always") != "never" else ""
         else:
             return None
+    return rules
+
+
+def _change(step: dict[str, Any]) -> Callable[[str], str]:
+    """What a step does to a token; tokenizers does it, unless it is as simple as `str.replace`."""
+    from tokenizers import Regex, decoders
+
+    if step["type"] == "Strip":
+        decoder = decoders.Strip(step["content"], step["start"], step["stop"])
+    elif "String" in step["pattern"]:
+        old, new = step["pattern"]["String"], step["content"]
+        return lambda token: token.replace(old, new)
+    else:
+        decoder = decoders.Replace(Regex(step["pattern"]["Regex"]), step["content"])
+    return lambda token: decoder.decode([token])
+
+
+def _rules_apart_from_first(step: dict[str, Any]) -> _Rules:
+    """Of a decoder that joins words, and so does something else to the first token than to the others."""
+    from tokenizers import decoders
+
+    rules = _Rules()
+    if step["type"] == "Metaspace":
+        mark, scheme = step["replacement"], step.get("prepend_scheme", "always")
+        rules.each.append(lambda token: token.replace(mark, " "))
+        rules.first = None if scheme == "never" else lambda token: token.replace(mark, "")
+        return rules
+    decoder = decoders.WordPiece(step["prefix"], step["cleanup"])
+    rules.each.append(lambda token: decoder.decode(["a", token])[1:])
+    rules.first = lambda token: decoder.decode([token])
     return rules
 
 
@@ -282,9 +311,8 @@ class PieceVocabulary:
 
     def first_piece_of(self, token_id: int) -> str | int:
         """As `piece_of`, for the first id."""
-        if self.rules.dropped:
-            return self.rules.piece(_token(self.token, token_id).replace(self.rules.dropped, ""))
-        return self.piece_of(token_id)
+        first = self.rules.first
+        return self.piece_of(token_id) if first is None else first(_token(self.token, token_id))
 
 
 def _byte_of(text: str) -> int | None:
@@ -305,7 +333,7 @@ class PieceStream:
     def __init__(self, vocabulary: PieceVocabulary) -> None:
         self._vocabulary = vocabulary
         self._strips = vocabulary.rules.strips
-        self._begun = not vocabulary.rules.dropped
+        self._begun = vocabulary.rules.first is None
         self.whole = vocabulary.whole
         self.run = bytearray()
         self.busy = bool(self._strips) or not self._begun

@@ -15,12 +15,13 @@ Bound: an id costs a look-up beyond the cost of its text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from .content import StringDialect, StringTracker
-from .control import ControlTokens, controls_for, find_mark
+from .control import ControlTokens, controls_for, find_mark, spelled_texts
 from .decoding import NO_TEXTS, AlignedStream, Stream, Vocabulary, in_vocabulary, vocabulary_of
 from .detokenize import Marking, plain_ids, prefixes_of
 from .errors import InputTypeError
@@ -230,6 +231,9 @@ class OffsetControlParser(TokenOffsets, ControlParser):
 # --- control tokens --------------------------------------------------------------------------------------------------
 
 
+_MARKER = re.compile(r"\W+\w.*\W", re.DOTALL)  # such as <think> or [/INST], but not a brace or a word
+
+
 class ControlIds:
     """The control tokens of a template in a vocabulary. Shared by all streams.
 
@@ -237,16 +241,30 @@ class ControlIds:
         controls: their texts and marks.
         texts: their texts by id.
         whole: as `decoding.Stream.whole`, without them.
-        next_id: the id that the next new token of the vocabulary would get.
     """
 
-    __slots__ = ("controls", "next_id", "texts", "whole")
+    __slots__ = ("_count", "_next_id", "_waits", "controls", "texts", "whole")
 
-    def __init__(self, template: ResponseTemplate, tokens: Mapping[int, str], next_id: int) -> None:
+    def __init__(self, tokenizer: Any, template: ResponseTemplate) -> None:
+        tokens = {number: str(token) for number, token in tokenizer.added_tokens_decoder.items()}
         self.controls = controls_for(template, tokens.values())
         self.texts = {number: text for number, text in tokens.items() if text in self.controls.marked}
         self.whole: dict[int, str] = {}
-        self.next_id = next_id
+        self._count = len(tokens)
+        self._next_id = max(tokenizer.vocab_size, *(number + 1 for number in tokens), 0)
+        marked = sorted(text for text in set(spelled_texts(template)) if _MARKER.fullmatch(text))
+        numbers = set(tokenizer.convert_tokens_to_ids(marked))
+        self._waits = not numbers <= {None, tokenizer.unk_token_id, *tokens}
+
+    def holds_for(self, tokenizer: Any) -> bool:
+        """Has `tokenizer` got no added tokens since?
+
+        A new one has the id after the last. But where an ordinary token looks like a delimiter, it can be made an added
+        one, and then all must be counted, which takes milliseconds for some vocabularies.
+        """
+        if in_vocabulary(tokenizer, self._next_id):
+            return False
+        return not self._waits or len(tokenizer.added_tokens_decoder) == self._count
 
     def marked_text(self, text: str) -> str:
         """A prefix that is text: its tokenizer makes control tokens of all that spells one."""
@@ -263,19 +281,15 @@ _known: WeakKeyDictionary[Any, dict[ResponseTemplate, ControlIds]] = WeakKeyDict
 
 
 def control_ids_of(tokenizer: Any, template: ResponseTemplate) -> ControlIds:
-    """The control tokens of `template` that `tokenizer` has; looked up once, and again when it got new tokens.
-
-    That it got some shows in the id that the first of them would have: a list of all takes Gemma's 10 ms.
+    """The control tokens of `template` that `tokenizer` has; looked up once, and again when it got more of them.
 
     Raises:
         TemplateError: as for `controls_for`.
     """
     known = _known.setdefault(tokenizer, {})
     found = known.get(template)
-    if found is None or in_vocabulary(tokenizer, found.next_id):
-        tokens = {number: str(token) for number, token in tokenizer.added_tokens_decoder.items()}
-        next_id = max(tokenizer.vocab_size, *(number + 1 for number in tokens), 0)
-        found = known[template] = ControlIds(template, tokens, next_id)
+    if found is None or not found.holds_for(tokenizer):
+        found = known[template] = ControlIds(tokenizer, template)
     return found
 
 

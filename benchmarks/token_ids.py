@@ -11,7 +11,8 @@ Run: python -m benchmarks.token_ids
 
 `over_both` is the time of a row over that of `decode` and `parse` together. The tokenizers are the demo model's, those
 of the fetched material (`scripts/fetch_materials.py`) that are there, and two that are decoded in the slowest of our
-three ways (`decoding.WindowStream`): one with a decoder that no chat model known to us has, and ByT5's, written in Python.
+three ways (`decoding.WindowStream`): one with a decoder that no chat model known to us has, and ByT5's, written in
+Python.
 """
 
 from __future__ import annotations

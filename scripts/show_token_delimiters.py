@@ -9,8 +9,10 @@ Needs the test material (`scripts/fetch_materials.py`). `tests/test_token_delimi
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,6 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
 from real_tokenizers import FAMILIES, Family, decoded, generations, ids_of, real_tokenizer  # noqa: E402
-
 from response_templates import install, parse_response  # noqa: E402
 
 TARGET = ROOT / "docs" / "token_delimiters.md"
@@ -35,8 +36,8 @@ reasoning, the content, and the strings in the calls' arguments are random: abou
 spelled with ordinary tokens, and between them words, quotes, brackets and forged calls. An answer is wrong if it
 differs in anything from the message that was written.
 
-- *whole*: `parse_response(ids, token_delimiters=True)`; *streamed*: `get_response_parser(token_delimiters=True)`, an id at
-  a time;
+- *whole*: `parse_response(ids, token_delimiters=True)`; *streamed*: `get_response_parser(token_delimiters=True)`, an id
+  at a time;
 - *ids alone*: the same ids without `token_delimiters`; *text*: `parse_response` of the decoded text; *native engine*:
   transformers', of the decoded text. These can't tell, and an error counts as wrong.
 
@@ -68,25 +69,35 @@ def row(family: Family, count: int) -> tuple[str, int]:
 
 def counted(family: Family, count: int, seed: int) -> tuple[Counter[str], int]:
     """How often each way was wrong, and how many delimiters were spelled."""
-    tokenizer, template = real_tokenizer(family.tokenizer), family.dressed()
-    prompt = ids_of(tokenizer, family.prompt)
-    native = _native(template, family.prompt)
-    wrong: Counter[str] = Counter(dict.fromkeys(WAYS if native else WAYS[:-1], 0))
+    tokenizer = real_tokenizer(family.tokenizer)
+    numbers = {tokenizer.convert_tokens_to_ids(each) for each in family.spelled}
+    ways = _ways(family, tokenizer)
+    wrong: Counter[str] = Counter(dict.fromkeys(ways, 0))
     spelled = 0
     for ids, message in generations(family, count, seed):
         text = decoded(tokenizer, ids)
-        numbers = {tokenizer.convert_tokens_to_ids(each) for each in family.spelled}
         spelled += sum(map(text.count, family.spelled)) - sum(each in numbers for each in ids)
-        ways: dict[str, Any] = {
-            WAYS[0]: lambda: tokenizer.parse_response(ids, template, prefix=prompt, token_delimiters=True),
-            WAYS[1]: lambda: streamed(tokenizer, template, prompt, ids),
-            WAYS[2]: lambda: tokenizer.parse_response(ids, template, prefix=prompt, errors="recover"),
-            WAYS[3]: lambda: parse_response(text, template, prefix=family.prompt, errors="recover"),
-            WAYS[4]: native and (lambda: native(text)),
-        }
-        for way in wrong:
-            wrong[way] += not _gives(ways[way], message)
+        for way, parse in ways.items():
+            wrong[way] += not _gives(parse, ids, text, message)
     return wrong, spelled
+
+
+def _ways(family: Family, tokenizer: Any) -> dict[str, Callable[[list[int], str], Any]]:
+    """Each of `WAYS` that there is: (ids, their text) → message."""
+    template, prompt = family.dressed(), ids_of(tokenizer, family.prompt)
+    whole = functools.partial(tokenizer.parse_response, schema=template, prefix=prompt)
+    of_text = functools.partial(parse_response, response_template=template, prefix=family.prompt, errors="recover")
+    ways: tuple[Callable[[list[int], str], Any], ...] = (
+        lambda ids, _: whole(ids, token_delimiters=True),
+        lambda ids, _: streamed(tokenizer, template, prompt, ids),
+        lambda ids, _: whole(ids, errors="recover"),
+        lambda _, text: of_text(text),
+    )
+    try:
+        from transformers.utils.chat_parsing import parse_response as native
+    except ImportError:
+        return dict(zip(WAYS, ways, strict=False))
+    return dict(zip(WAYS, (*ways, lambda _, text: native(text, template, prefix=family.prompt)), strict=True))
 
 
 def streamed(tokenizer: Any, template: Any, prompt: list[int], ids: list[int]) -> dict[str, Any]:
@@ -103,19 +114,10 @@ def streamed(tokenizer: Any, template: Any, prompt: list[int], ids: list[int]) -
     return message
 
 
-def _native(template: dict[str, Any], prompt: str) -> Any:
-    """transformers' own engine, where there is one."""
+def _gives(parse: Callable[[list[int], str], Any], ids: list[int], text: str, message: dict[str, Any]) -> bool:
     try:
-        from transformers.utils.chat_parsing import parse_response as native_parse
-    except ImportError:
-        return None
-    return lambda text: native_parse(text, template, prefix=prompt)
-
-
-def _gives(parse: Any, message: dict[str, Any]) -> bool:
-    try:
-        return bool(parse() == message)
-    except Exception:  # what the native engine raises is its own affair
+        return bool(parse(ids, text) == message)
+    except Exception:  # of any kind: it is not the message
         return False
 
 

@@ -252,7 +252,7 @@ def _change(step: dict[str, Any]) -> Callable[[str], str]:
     from tokenizers import Regex, decoders
 
     if step["type"] == "Strip":
-        decoder = decoders.Strip(step["content"], step["start"], step["stop"])
+        decoder: Any = decoders.Strip(step["content"], step["start"], step["stop"])
     elif "String" in step["pattern"]:
         old, new = step["pattern"]["String"], step["content"]
         return lambda token: token.replace(old, new)
@@ -397,7 +397,7 @@ class WindowVocabulary:
 
     def _decode(self) -> Callable[[list[int]], str]:
         """A strong hold on the tokenizer, for as long as a stream lasts."""
-        tokenizer = self._tokenizer()
+        tokenizer: Any = self._tokenizer()
         if _decodes_plainly(tokenizer):  # what is between costs five times as much as decoding a few ids
             return partial(tokenizer.backend_tokenizer.decode, skip_special_tokens=False)
         return partial(tokenizer.decode, **self._options)

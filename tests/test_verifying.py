@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import importlib.util
 import json
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import hub_fleet
 from response_templates import get_template, probing, verifying
 from response_templates.checkpoints import Folder, read_checkpoint
 from response_templates.errors import CheckpointError, ConfigError, NoTokenizerError, UnknownTemplateError
@@ -327,6 +329,35 @@ def test_each_chat_template_is_tried(tmp_path: Path) -> None:
     report = verify(checkpoint(tmp_path, GOOD, GOOD.replace("<think>", "<reason>")), "qwen3")
     assert statuses(report)["default: reasoning and answer"] == PASSED
     assert statuses(report)["more1: reasoning and answer"] == FAILED
+
+
+# --- real chat templates -------------------------------------------------------------------------------------------
+
+# Families whose formats have something that is easily got wrong here: end tokens of their own, turns without a start,
+# text beside calls as reasoning, prompts that are no part of a chat.
+DIFFICULT = (
+    *("apertus", "apriel", "apriel-1.6", "cohere-command-a", "cohere-command-r", "falcon3", "gigachat", "hunyuan"),
+    *("laguna", "magiseek", "mistral", "mistral-v3", "phi4-mini", "qwen3-medical-grpo", "solar-pro2", "think"),
+)
+
+
+def _real(root: Path, identifier: str, family: str, text: str) -> Path:
+    return checkpoint(root, text, **hub_fleet.domains()[family].tokens)
+
+
+@pytest.mark.parametrize("family", DIFFICULT)
+def test_a_real_chat_template_passes(tmp_path: Path, family: str) -> None:
+    known = next(item for item in hub_fleet.known_chat_templates() if item[1] == family)
+    report = verify(_real(tmp_path, *known), family)
+    assert report.failures == (), str(report)
+
+
+@pytest.mark.parametrize("identifier", hub_fleet.UNFIT)
+def test_a_real_chat_template_is_refused(tmp_path: Path, identifier: str) -> None:
+    known = next(item for item in hub_fleet.known_chat_templates() if item[0] == identifier)
+    report = verify(_real(tmp_path, *known), known[1])
+    first = report.failures[0]
+    assert re.match(hub_fleet.UNFIT[identifier], f"{first.name}: {first.detail}"), str(report)
 
 
 # --- by ids --------------------------------------------------------------------------------------------------------

@@ -170,7 +170,7 @@ PLACES = (_in_config, _in_file, _in_list, _in_files)
 
 
 def real_members(count: int) -> Iterator[Member]:
-    """Repos with real chat templates, in each format and place in turn; nearly all of them are to get their template."""
+    """Repos with real chat templates, in each format and place in turn; nearly all are to get their template."""
     formats = itertools.cycle(FORMATS.items())
     places = itertools.cycle(PLACES)
     for number, (identifier, family, text) in enumerate(itertools.islice(known_chat_templates(), count)):

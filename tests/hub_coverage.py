@@ -137,6 +137,12 @@ STRINGS = {"a": "  two  ", "b": "", "c": "\n", "d": "«ünï» 東京 🌦️", 
 NAME = "get_weather"
 
 
+def _named(name: str, number: int, arguments: Message, domain: Domain) -> Message:
+    """The call with a name of its own, and an id as the family's are, which may hold the name."""
+    own = f"{name}_{number}"
+    return call(own, arguments, domain.ids.format(number=number, name=own))
+
+
 def probes(domain: Domain) -> list[Message]:
     """Messages that every chat template is tried with, apart from the drawn ones."""
     name = next((each for each in domain.names if each == NAME), domain.names[0])
@@ -144,11 +150,8 @@ def probes(domain: Domain) -> list[Message]:
     bodies += [] if domain.values == "strings" else [TYPED_VALUES]
     plain = {"role": "assistant", "content": "Hello.\n\nA second line: a < b."}
     thought = {"reasoning_content": "First.\n\n  Then - so."}
-    calls = [[call(f"{name}_0", body, domain.ids.format(number=0, name=name))] for body in bodies]
-    several = [
-        call(f"{name}_{number}", body, domain.ids.format(number=number, name=name))
-        for number, body in enumerate(bodies[1:4])
-    ]
+    calls = [[_named(name, 0, body, domain)] for body in bodies]
+    several = [_named(name, number, body, domain) for number, body in enumerate(bodies[1:4])]
     return [
         plain,
         plain | thought,

@@ -71,6 +71,7 @@ class Renderer:
     parts: bool = False
     next_user: str = ""
     metadata: bool = False
+    ids: str = "abcdefgh{number}"
 
     @classmethod
     def of(cls, chat_template: str, domain: Domain, template: ResponseTemplate, identifier: str = "") -> Renderer:
@@ -85,6 +86,7 @@ class Renderer:
             parts=identifier in domain.parts,
             next_user=domain.earlier.get(identifier, ""),
             metadata=domain.metadata,
+            ids=domain.ids,
         )
 
     def render(self, chat: Sequence[Message], **arguments: Any) -> str:
@@ -193,14 +195,15 @@ def shape_of(message: Mapping[str, Any]) -> Shape:
     return bool(message.get("reasoning_content")), bool(message.get("content")), len(message.get("tool_calls", ()))
 
 
-def probe(shape: Shape) -> Message:
-    """A message of that shape whose parts can be found again in the rendered text."""
+def probe(shape: Shape, ids: str) -> Message:
+    """A message of that shape whose parts can be found again in the rendered text; `ids` as in a `Domain`."""
     message: Message = {"role": "assistant", "content": ""}
     if shape[0]:
         message["reasoning_content"] = "QREASONQ"
     if shape[1]:
         message["content"] = "QCONTENTQ"
-    calls = [call(f"qname{number}q", {}, f"abcdefgh{number}") for number in range(shape[2])]
+    names = [f"qname{number}q" for number in range(shape[2])]
+    calls = [call(name, {}, ids.format(number=number, name=name)) for number, name in enumerate(names)]
     if calls:
         message["tool_calls"] = calls
     return message
@@ -237,14 +240,15 @@ class Kept:
 
 def kept(renderer: Renderer, history: Sequence[Message], shape: Shape, **arguments: Any) -> Kept:
     """Found by rendering a probe. Raises DoesNotRender."""
-    found = _kept(renderer, history, probe(shape), shape[2], **arguments)
+    plain = probe(shape, renderer.ids)
+    found = _kept(renderer, history, plain, shape[2], **arguments)
     if shape[0] and not found.reasoning and renderer.inline:
-        inline = _kept(renderer, history, inlined(probe(shape), renderer.inline), shape[2], **arguments)
+        inline = _kept(renderer, history, inlined(plain, renderer.inline), shape[2], **arguments)
         if inline.reasoning:
             return replace(inline, inline=True)
     if shape[2] and not found.calls and not shape[1]:
         with contextlib.suppress(DoesNotRender):
-            null = _kept(renderer, history, probe(shape) | {"content": None}, shape[2], **arguments)
+            null = _kept(renderer, history, plain | {"content": None}, shape[2], **arguments)
             # Counts only if it brings the calls: some transformers versions give the template the null itself.
             return replace(null, null_content=True) if null.calls else found
     return found

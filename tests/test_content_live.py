@@ -84,6 +84,11 @@ KINDS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         {"tag_pattern": TYPED_TAGS},
         ['<p name="a" string="true">', '<p name="b" string="false">', "</p>", "x", "1", "[", "]", " ", '"', "<"],
     ),
+    "tags with escapes": (
+        "xml-inline",
+        {"tag_pattern": r'<p name="(?P<key>(?P<escaped>[^"]+))">(?P<value>.*?)</p>'},
+        ['<p name="', "&amp;", "&quot;", "a", '">', "</p>", "x", '"'],
+    ),
     "tags one after the other": (
         "xml-inline",
         {"tag_pattern": r"<k>(?P<key>\w+)</k>\s*<v>(?P<value>.*?)</v>"},

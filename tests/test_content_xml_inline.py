@@ -11,6 +11,7 @@ from response_templates.content import ContentError, compile_content
 TAG = r"<(?P<key>[^>]+)>(?P<value>.*?)</>"
 DSML = r'<p name="(?P<key>[^"]*)"(?: string="(?P<string>[^"]*)")?>(?P<value>.*?)</p>'
 KIMI = r'<p key="(?P<key>[^"]*)"(?: type="(?P<type>[^"]*)")?>(?P<value>.*?)</p>'
+ESCAPED = r'<p key="(?P<key>(?P<escaped>[^"]*))">(?P<value>.*?)</p>'
 LEADING_SPACE = r"\s*<(?P<key>\w+)>(?P<value>.*?)</>\s*"
 JSON = {"name": "json"}
 
@@ -38,6 +39,10 @@ VALUES: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
     ),
     ({"tag_pattern": KIMI}, '<p key="a" type="string">7</p><p key="b" type="number">7</p>', {"a": "7", "b": 7}),
     ({"tag_pattern": KIMI}, '<p key="a" type="null">null</p><p key="b">null</p>', {"a": None, "b": "null"}),
+    ({"tag_pattern": KIMI}, '<p key="a&amp;b" type="string">x</p>', {"a&amp;b": "x"}),
+    ({"tag_pattern": ESCAPED}, '<p key="a&amp;&quot;b&quot;">x &amp; y</p>', {'a&"b"': "x &amp; y"}),
+    ({"tag_pattern": ESCAPED}, '<p key="&amp;quot;">&quot;</p><p key="">y</p>', {"&quot;": "&quot;", "": "y"}),
+    ({"tag_pattern": ESCAPED}, '<p key="a&amp;b">x</p><p key="a&b">y</p>', {"a&b": "y"}),
 ]
 ERRORS: list[tuple[dict[str, Any], str, str]] = [
     ({"value_parser": JSON}, "<a>1</><b>x</>", "the value of 'b': expected a value"),

@@ -56,6 +56,8 @@ USER = {"role": "user", "content": "Hi."}
 THOUGHT = "THINK1"
 ANSWER = "Hello."
 CALLS = [_call(0, "get_weather", FIRST_ARGUMENTS), _call(1, "get_time", SECOND_ARGUMENTS)]
+# Kimi's templates write the id of a call and not its name, which is part of the id.
+CALLS_NAMED_BY_ID = [call | {"id": f"functions.{call['function']['name']}:{n}"} for n, call in enumerate(CALLS)]
 # No nested types: Command R+'s template goes round in circles on an object.
 TOOLS = [
     _tool("get_weather", {"city": "string", "days": "integer", "opts": "string"}),
@@ -76,6 +78,7 @@ PROBES: Mapping[str, Mapping[str, Any]] = {
     "calls": {"role": "assistant", "content": "", "tool_calls": CALLS},
     "call": {"role": "assistant", "content": "", "tool_calls": CALLS[:1]},  # some refuse more than one
     "null_calls": {"role": "assistant", "content": None, "tool_calls": CALLS},  # some write calls only beside null
+    "id_calls": {"role": "assistant", "content": "", "tool_calls": CALLS_NAMED_BY_ID},
     "think_calls": {"role": "assistant", "content": "", "tool_calls": CALLS, **_REASONING},
 }
 

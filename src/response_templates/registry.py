@@ -280,7 +280,7 @@ def _inverts(template: ResponseTemplate, rendered: Mapping[str, str], probe: Map
     return all(
         _comes_back(template, rendered[name], 1 if name == "call" else probe.get("calls", 2))
         for name in probe["shapes"]
-        if name in {"calls", "call", "null_calls", "content"}
+        if name in {"calls", "call", "null_calls", "id_calls", "content"}
     )
 
 

@@ -26,6 +26,7 @@ from .base import ContentError
 from .growing import GROWING, NOTHING, GrowingObject, GrowingText
 from .json_body import JSON
 from .live_values import LiveNested, LiveReader, LiveText, held_beginning
+from .xml_inline import key_of
 
 NewReader = Callable[[], LiveReader]
 ValueOf = Callable[[Mapping[str, "str | None"]], "LiveReader | None"]
@@ -124,7 +125,7 @@ class _OpenTag:
             return
         text = self._ahead.peek(search.position)
         groups = pattern.head.tracker.groups(match, text, self.begin, self._context, at_end=False)
-        key, self.reader = groups.get("key"), self._value_of(groups)
+        key, self.reader = key_of(groups), self._value_of(groups)
         self.over = key is None or self.reader is None
         self.key = key or ""
         before = self._context + self._ahead.take(match.end)

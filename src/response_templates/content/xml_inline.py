@@ -1,7 +1,7 @@
 """Content parser `xml-inline`: tags, found by a regex with the groups `key` and `value`, make an object.
 
 Text between the tags is ignored. A group `type` or `string` in the pattern says how that value is read, for formats
-whose tags say so themselves.
+whose tags say so themselves; a group `escaped` around the key says that it is an attribute whose escapes are undone.
 
 Invariant: what a pattern matches is decided by `patterns`, the same for delimiters and tags.
 Bound: linear in the body for patterns that the automaton knows; others have a limit on their time.
@@ -36,6 +36,14 @@ def _reader_for(groups: Mapping[str, str | None], default: Read) -> Read:
     return _BY_STRING.get((groups.get("string") or "").lower(), default)
 
 
+def key_of(groups: Mapping[str, str | None]) -> str | None:
+    """The key of a tag; of one that is escaped as Kimi K3 escapes attributes (and not values), what it stands for."""
+    key = groups.get("key")
+    if key is None or groups.get("escaped") is None:
+        return key
+    return key.replace("&quot;", '"').replace("&amp;", "&")
+
+
 @dataclass(frozen=True, slots=True)
 class _XmlInline:
     pattern: Pattern | GuardedPattern
@@ -56,7 +64,7 @@ class _XmlInline:
         return {key: self.collect(each) for key, each in values.items()}
 
     def read_tag(self, groups: Mapping[str, str | None], start: int) -> tuple[str, Any]:
-        key = groups.get("key")
+        key = key_of(groups)
         if key is None:
             raise ContentError(f"the tag at character {start} has no key", start)
         text = groups.get("value", "")

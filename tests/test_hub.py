@@ -158,6 +158,17 @@ def test_a_pull_request_of_ours_that_was_closed_is_not_opened_again(hub: Loopbac
     assert only_request(repo).number == 2
 
 
+def test_a_pull_request_that_cannot_be_merged_any_more_is_replaced(hub: LoopbackHub, repo: Repo) -> None:
+    install()
+    repo.commit({CONFIG: Blob(ANOTHERS)}, author="eve", title="A change")
+    assert install(dry_run=True).status == "proposed"
+    assert install().status == "proposed"
+    assert only_request(repo).number == 2
+    assert repo.conflicts(only_request(repo)) == []
+    assert repo.read(CONFIG, "refs/pr/2") == with_member(ANOTHERS, KEY, written(TEMPLATE))
+    assert install().status == "unchanged"
+
+
 def test_what_was_merged_is_ours_and_may_be_updated(hub: LoopbackHub, repo: Repo) -> None:
     install("eve/m", get_template("qwen3").template)
     repo.merge(only_request(repo), "eve")
@@ -328,6 +339,15 @@ def test_a_change_in_between_is_kept(hub: LoopbackHub, own: Repo) -> None:
     theirs_first(hub, ANOTHERS)
     assert install("ann/m", create_pr=False).status == "installed"
     assert own.read(CONFIG) == with_member(ANOTHERS, KEY, written(TEMPLATE))
+
+
+def test_a_change_between_look_and_pull_request_leaves_one_that_can_be_merged(hub: LoopbackHub, repo: Repo) -> None:
+    theirs_first(hub, ANOTHERS)
+    result = install()
+    request = only_request(repo)
+    assert (result.status, result.pr_url) == ("proposed", f"{hub.url}/eve/m/discussions/{request.number}")
+    assert repo.conflicts(request) == []
+    assert repo.read(CONFIG, request.ref) == with_member(ANOTHERS, KEY, written(TEMPLATE))
 
 
 def test_a_change_in_between_that_damages_the_file_ends_it(hub: LoopbackHub, own: Repo) -> None:

@@ -85,10 +85,10 @@ def test_a_description_is_changed_only_where_it_differs(hub: LoopbackHub) -> Non
     repo = Repo("ann/m")
     commit(repo.snapshot(), create_pr=True)
     (proposal,) = repo.proposals("ann/m", "ann")
-    assert repo.description("ann/m", 1)[1] == "Text"
+    assert repo.opening("ann/m", 1).text == "Text"
     repo.describe("ann/m", proposal, "New title", "New text")
     (proposal,) = repo.proposals("ann/m", "ann")
-    assert (proposal.title, repo.description("ann/m", 1)[1]) == ("New title", "New text")
+    assert (proposal.title, repo.opening("ann/m", 1).text) == ("New title", "New text")
     before = writes(hub)
     repo.describe("ann/m", proposal, "New title", "New text")
     assert writes(hub) == before

@@ -251,11 +251,13 @@ class _Request:
 
     Attributes:
         mark: what its description says it is about.
+        conflicts: it cannot be merged any more.
         snapshot, config: its newest commit, and the file there; None if it is not open.
     """
 
     proposal: Proposal
     mark: Mark | None
+    conflicts: bool
     snapshot: Snapshot | None = None
     config: bytes | None = None
 
@@ -311,7 +313,8 @@ class _OnHub:
     def _by_request(self, result: Result, snapshot: Snapshot, checkpoint: Checkpoint, goal: Goal) -> Result:
         requests = self._own_requests(snapshot)
         standing = [each for each in requests if each.proposal.is_open]
-        same = next((each for each in standing if goal.holds(each.value) and each.is_about(goal)), None)
+        usable = [each for each in standing if not each.conflicts]
+        same = next((each for each in usable if goal.holds(each.value) and each.is_about(goal)), None)
         if same is not None:
             self._close_all_but(same, standing, snapshot)
             url = same.proposal.url
@@ -321,8 +324,8 @@ class _OnHub:
         goal = self._checked(snapshot, checkpoint, goal)
         content = goal.applied(checkpoint.config)
         result = replace(result, diff=_diff(checkpoint.config, content), report=goal.report)
-        if standing:
-            return self._update(result, snapshot, goal, standing)
+        if usable:
+            return self._update(result, snapshot, goal, usable[0], standing)
         declined = next((each for each in requests if each.proposal.status == "closed" and each.is_about(goal)), None)
         if declined is not None and not self.wish.force:
             url = declined.proposal.url
@@ -334,15 +337,20 @@ class _OnHub:
             return _said(result, PROPOSED, goal.name)
         url = self._send(snapshot, content, goal, create_pr=True)
         standing = [each for each in self._own_requests(snapshot) if each.proposal.is_open]
-        first = next((each for each in standing if goal.holds(each.value)), None)
-        if first is not None:  # whoever else proposed the same at the same moment comes to the same one
+        if any(each.conflicts and each.proposal.url == url for each in standing):
+            self.sent = goal
+            raise UnsettledError(f"somebody else changed {snapshot.name} at the same time", transient=True)
+        # Whoever else proposed the same at the same moment comes to the same one.
+        first = next((each for each in standing if goal.holds(each.value) and not each.conflicts), None)
+        if first is not None:
             url = first.proposal.url
             self._close_all_but(first, standing, snapshot)
         return replace(_said(result, PROPOSED, f"{goal.name}: {url}"), pr_url=url)
 
-    def _update(self, result: Result, snapshot: Snapshot, goal: Goal, standing: list[_Request]) -> Result:
-        """The oldest of our pull requests gets the new content, title and description."""
-        oldest = standing[0]
+    def _update(
+        self, result: Result, snapshot: Snapshot, goal: Goal, oldest: _Request, standing: list[_Request]
+    ) -> Result:
+        """The oldest of our pull requests gets the new content, title and description; the others are closed."""
         url = oldest.proposal.url
         if not self.how.dry_run:
             if not goal.holds(oldest.value) and oldest.snapshot is not None and oldest.config is not None:
@@ -372,12 +380,13 @@ class _OnHub:
         return [each for each in requests if each.mark is not None]
 
     def _request(self, snapshot: Snapshot, proposal: Proposal) -> _Request:
-        marks = marks_in(self.repo.description(snapshot.name, proposal.number)[1])
+        opening = self.repo.opening(snapshot.name, proposal.number)
+        marks = marks_in(opening.text)
         mark = marks[-1] if marks else None
         if mark is None or not proposal.is_open:
-            return _Request(proposal, mark)
+            return _Request(proposal, mark, opening.conflicts)
         at = self.repo.snapshot(proposal.ref)
-        return _Request(proposal, mark, at, at.read(CONFIG))
+        return _Request(proposal, mark, opening.conflicts, at, at.read(CONFIG))
 
     def _checked(self, snapshot: Snapshot, checkpoint: Checkpoint, goal: Goal) -> Goal:
         def is_ours(digest: str) -> bool:

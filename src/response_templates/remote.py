@@ -47,6 +47,21 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
+class Opening:
+    """What a pull request begins with, and whether it can be merged.
+
+    Attributes:
+        comment: the id of its first comment; empty if there is none.
+        text: that comment, the pull request's description.
+        conflicts: the main branch has changed since in a way that it cannot be merged.
+    """
+
+    comment: str
+    text: str
+    conflicts: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """A revision of a repository: its files are those of the commit `commit`, whatever happens to the branch."""
 
@@ -125,19 +140,20 @@ class Repo:
         made = [Proposal(int(each.num), each.title, each.status, each.url) for each in found]
         return sorted(made, key=lambda proposal: proposal.number)
 
-    def description(self, name: str, number: int) -> tuple[str, str]:
-        """The id and the text of the first comment of a discussion."""
+    def opening(self, name: str, number: int) -> Opening:
+        """What the pull request with this number begins with."""
         details = self._ask(lambda: self.api.get_discussion_details(name, number))
-        first = next((event for event in details.events if event.type == "comment"), None)
-        return (first.id, getattr(first, "content", "") or "") if first is not None else ("", "")
+        comments = [(event.id, event.content) for event in details.events if event.type == "comment"]
+        comment, text = next(iter(comments), ("", ""))
+        return Opening(comment, text, bool(details.conflicting_files))
 
     def describe(self, name: str, proposal: Proposal, title: str, text: str) -> None:
         """Give a pull request this title and this first comment."""
         if proposal.title != title:
             self._ask(lambda: self.api.rename_discussion(name, proposal.number, new_title=title))
-        comment, old = self.description(name, proposal.number)
-        if comment and old != text:
-            self._ask(lambda: self.api.edit_discussion_comment(name, proposal.number, comment, new_content=text))
+        old = self.opening(name, proposal.number)
+        if old.comment and old.text != text:
+            self._ask(lambda: self.api.edit_discussion_comment(name, proposal.number, old.comment, new_content=text))
 
     def close(self, name: str, number: int, why: str) -> None:
         """Close a pull request."""

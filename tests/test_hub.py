@@ -17,6 +17,7 @@ import pytest
 pytest.importorskip("transformers")
 
 from huggingface_hub import constants
+from hypothesis import HealthCheck, given, settings
 from transformers import AutoTokenizer
 
 import plugin_helpers
@@ -36,6 +37,7 @@ from hub_helpers import (
     written,
 )
 from hub_repos import Blob, Repo
+from json_files import FILES
 from loopback_hub import LoopbackHub, OneAfterAnother, Rival
 from response_templates import TemplateError, UnknownTemplateError, get_template
 from response_templates import hub as hub_module
@@ -578,6 +580,17 @@ def folder(tmp_path: Path) -> Path:
     path.mkdir()
     (path / CONFIG).write_bytes(CONFIG_BYTES)
     return path
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(FILES)
+def test_any_file_comes_back_byte_for_byte(folder: Path, data: bytes) -> None:
+    (folder / CONFIG).write_bytes(data)
+    assert install(folder).status == "installed"
+    assert read_template(folder) == written(TEMPLATE)
+    assert install(folder).status == "unchanged"
+    assert remove_template(folder).status == "removed"
+    assert (folder / CONFIG).read_bytes() == data
 
 
 @pytest.mark.parametrize("kind", [str, Path])

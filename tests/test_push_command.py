@@ -246,6 +246,17 @@ def test_an_author_s_repos_are_committed_to(hub: LoopbackHub, place: Place, tmp_
     assert {row["status"] for row in owner.report().values()} == {"installed"}
 
 
+def test_a_rate_limit_is_waited_for(hub: LoopbackHub, desk: Desk) -> None:
+    (member,) = simple(hub)
+    hub.faults = OneAfterAnother("429", "429", retry_after=1, only="POST .*/commit/")
+    begun = time.monotonic()
+    done = desk.push("--report", "report.json", member.name)
+    assert done.returncode == 0, done.stderr
+    assert time.monotonic() - begun >= 2  # what it was asked to wait
+    assert hub.faults.happened == {"429": 2}
+    check(hub, [member], desk.report())
+
+
 def test_the_registry_s_repos(hub: LoopbackHub, desk: Desk) -> None:
     (member,) = simple(hub, family="smollm3")
     first, *others = get_template("smollm3").meta["models"]

@@ -6,7 +6,8 @@
     python scripts/show_campaign.py faults --python OTHER     # the campaign under another Python (and huggingface_hub)
 
 The Hub is the one of the tests (`tests/loopback_hub.py`), on the loopback interface; the client is the real one. Each
-repo is compared, in the end, with what must have become of it. Prints a line of JSON; ends with 1 if anything is wrong.
+repo is compared, in the end, with what must have become of it. Prints a line of JSON, and a row of the table in
+docs/campaign.md; ends with 1 if anything is wrong.
 """
 
 from __future__ import annotations
@@ -143,7 +144,26 @@ def main() -> int:
             "wrong": wrong,
         }
     print(json.dumps(result))
+    print(_row(result, arguments.seed))
     return 1 if wrong else 0
+
+
+def _row(result: dict[str, Any], seed: int) -> str:
+    """The result as a row of the table in docs/campaign.md."""
+    outcomes = "; ".join(
+        ", ".join(f"{count} {status}" for status, count in sorted(each.items())) for each in result["outcomes"].values()
+    )
+    cells = [
+        f"`{result['scene']} --seed {seed}`",
+        " / ".join(result["huggingface_hub, transformers"]),
+        f"{result['requests']:,}",
+        sum(result["faults"].values()),
+        result["commits of others"],
+        result.get("kills", "–"),
+        outcomes,
+        len(result["wrong"]),
+    ]
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 if __name__ == "__main__":

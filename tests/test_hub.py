@@ -650,6 +650,25 @@ def test_a_disk_that_is_full_is_told(folder: Path, monkeypatch: pytest.MonkeyPat
     assert "No space left" in result.detail
 
 
+def test_a_folder_that_may_not_be_read_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(*_: Any) -> Any:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", denied)
+    monkeypatch.setattr(Path, "iterdir", denied)
+    result = install(folder)
+    assert (result.status, "Permission denied" in result.detail) == ("failed", True)
+
+
+def test_a_full_disk_under_the_cache_is_told(hub: LoopbackHub, own: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> Any:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("huggingface_hub.HfApi.hf_hub_download", full)
+    result = install("ann/m")
+    assert (result.status, result.detail) == ("failed", "cannot read ann/m: No space left on device")
+
+
 def test_folders_without_a_tokenizer_or_not_there(tmp_path: Path) -> None:
     assert install(tmp_path).status == "refused"
     assert install(tmp_path / "none").status == "failed"

@@ -218,6 +218,8 @@ def _bring_about(wish: Wish, target: Any, how: _How) -> Result:
         return replace(result, status=REFUSED, detail=str(error))
     except CheckpointError as error:
         return replace(result, detail=str(error), transient=error.transient, retry_after=error.retry_after)
+    except OSError as error:  # of this machine: a folder that may not be read, a full disk under the Hub's cache
+        return replace(result, detail=f"cannot read {target}: {error.strerror or error}")
 
 
 def _in_folder(wish: Wish, root: Path, result: Result) -> Result:

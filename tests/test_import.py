@@ -56,6 +56,18 @@ def test_nothing_heavy_is_imported(use: str) -> None:
     assert json.loads(run(use + REPORT)) == []
 
 
+def test_installing_the_plugin_does_not_import_the_parser() -> None:
+    code = """
+import sys
+import response_templates.auto
+assert "response_templates.parser" not in sys.modules
+assert "response_templates.template" not in sys.modules
+from transformers import PreTrainedTokenizerBase
+print(PreTrainedTokenizerBase.parse_response.__module__)
+"""
+    assert run(code).strip() == "response_templates.tokenizer"
+
+
 def test_every_public_name_is_there() -> None:
     code = """
 import response_templates as package

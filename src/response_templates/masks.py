@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .attribute import response_template_of, tokenizer_of
 from .decoding import vocabulary_of
 from .detokenize import each_of, plain_ids, without_end_padding
 from .errors import InputTypeError
@@ -15,7 +16,6 @@ from .id_parser import ControlParser, IdParser, MarkedStream, control_ids_of, pr
 from .parser import one_each
 from .spans import Witness
 from .template import ResponseTemplate, load_template
-from .tokenizer import response_template_of, tokenizer_of
 
 Masks = dict[str, list[int]]
 

@@ -22,24 +22,26 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from . import patterns
 from .buffer import TextBuffer
 from .content import ContentError, StringDialect, StringTracker
 from .delimiters import NoSearch, Search, WatchList
 from .errors import InputTypeError, ParseError, ParserFinalizedError, PrefixRequiredError, TemplateError
-from .live import LiveRegion, live_fields
 from .message import NO_GROUPS, Message, add_value, assemble, is_empty, merged_groups
 from .one_shot import message_of
 from .plan import FieldPlan, Plan, plan_for
 from .repair import load_library, repaired_json
 from .search import Budget, Match
 from .shaping import CALLS_FIELD
-from .snapshot import Snapshot, take
 from .template import ResponseTemplate, load_template, thaw
 from .tools import ToolTypes
 from .whole import NONE_BLOCKED, WholeSearch, WholeText
+
+if TYPE_CHECKING:
+    from .live import LiveRegion
+    from .snapshot import Snapshot
 
 Event: TypeAlias = "dict[str, Any]"
 Errors: TypeAlias = Literal["strict", "recover", "repair"]
@@ -248,6 +250,8 @@ class ResponseParser:
 
         The first one of a region reads what is there of it; each further one only what came since.
         """
+        from .snapshot import take  # much to import for a parser that is never asked
+
         region = self._region
         if region is None:
             self._live = None
@@ -260,6 +264,8 @@ class ResponseParser:
         return take(self._plan, self._values, self._malformed, live)
 
     def _live_region(self, region: _Region) -> LiveRegion:
+        from .live import LiveRegion, live_fields
+
         field = live_fields(self._plan.template)[region.plan.name]
         earlier = self._values.get(region.plan.name)
         join = region.plan.field.join

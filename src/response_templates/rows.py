@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .attribute import tokenizer_of
 from .errors import InputTypeError, ParseError, PrefixRequiredError, StreamError
 from .message import Message
 from .parser import Event
-from .tokenizer import response_parser, tokenizer_of
+from .responses import response_parser
 
 
 class Row:

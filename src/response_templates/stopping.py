@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .attribute import response_template_of, tokenizer_of
 from .errors import InputTypeError, StreamError, TemplateMissingError
 from .parser import Errors, Event
 from .registry import get_template, list_templates, template_for
 from .rows import Row, RowFactory
 from .shaping import CALLS_FIELD
 from .streamer import AsyncResponseStreamer, ResponseStreamer
-from .tokenizer import response_template_of, tokenizer_of
 
 
 class StopAfterCalls:

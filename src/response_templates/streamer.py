@@ -25,11 +25,11 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .attribute import tokenizer_of
 from .errors import InputTypeError, ParseError, StreamError, StreamTimeoutError
 from .message import Message
 from .parser import Errors, Event
 from .rows import Row, RowFactory, prompt_rows, step_rows
-from .tokenizer import tokenizer_of
 
 POLL_SECONDS = 0.25  # how often a waiting reader looks whether the generating thread is alive
 

@@ -16,20 +16,19 @@ import functools
 import inspect
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
-from . import detokenize, pipelines
-from .errors import InputTypeError, TemplateError, TemplateMissingError
-from .id_parser import IdParser, parser_for_ids, prefixes_for_ids
+from . import pipelines
+from .attribute import KEY, inner_tokenizer, load_stored, store, stored_in
+from .errors import InputTypeError
 from .imports import when_imported
-from .message import Message
-from .offsets import OffsetParser
-from .parser import Errors, ResponseParser, one_each, parse_response
 from .reasoning import with_reasoning
-from .template import TEMPLATE_KEYS, ResponseTemplate, load_template
 
-KEY = "response_template"
+if TYPE_CHECKING:
+    from .id_parser import IdParser
+    from .message import Message
+    from .parser import Errors
 
 _MISSING: Any = object()
 _lock = threading.RLock()
@@ -89,7 +88,7 @@ def uninstall() -> None:
 
 def _get_template(self: Any) -> dict[str, Any] | None:
     """The response template, as it was set (a copy); None if there is none."""
-    value: dict[str, Any] | None = copy.deepcopy(_stored(self))
+    value: dict[str, Any] | None = copy.deepcopy(stored_in(self))
     return value
 
 
@@ -102,67 +101,16 @@ def _set_template(self: Any, value: Any) -> None:
     if value is None:
         _delete_template(self)
     elif getattr(_loading, "depth", 0):
-        _store(self, value)
+        store(self, value)
     else:
-        _store(self, load_template(value).to_dict())
+        from .template import load_template
+
+        store(self, load_template(value).to_dict())
 
 
 def _delete_template(self: Any) -> None:
     """No response template any more; the key is not saved, either."""
-    _store(self, None)
-
-
-def _store(tokenizer: Any, value: Any) -> None:
-    tokenizer.__dict__[KEY] = value
-    arguments = tokenizer.__dict__.get("init_kwargs")
-    if isinstance(arguments, dict):
-        if value is None:
-            arguments.pop(KEY, None)
-        else:
-            arguments[KEY] = copy.deepcopy(value)
-
-
-def _stored(tokenizer: Any) -> Any:
-    """What is set: on the instance or, where transformers knows no such attribute, among its init arguments."""
-    stored = tokenizer.__dict__.get(KEY, _MISSING)
-    if stored is not _MISSING:
-        return stored
-    arguments = tokenizer.__dict__.get("init_kwargs")
-    return arguments.get(KEY) if isinstance(arguments, dict) else None
-
-
-def response_template_of(tokenizer: Any) -> ResponseTemplate:
-    stored = _stored(tokenizer)
-    if stored is None:
-        raise TemplateMissingError(_how_to_set(tokenizer))
-    return _load_stored(stored)
-
-
-def _load_stored(stored: Any) -> ResponseTemplate:
-    """A config's value is an object or nothing: a string in it must not be taken for the path of a file."""
-    if not isinstance(stored, (Mapping, ResponseTemplate)):
-        raise TemplateError(f"a response template is a JSON object, not {type(stored).__name__}")
-    return load_template(stored)
-
-
-def _how_to_set(tokenizer: Any) -> str:
-    """What to do about a missing template: names the one of the registry that would fit."""
-    from .registry import template_for
-
-    try:
-        found = template_for(tokenizer)
-    except Exception:  # it is only advice; the error that is being raised must not turn into another
-        found = None
-    name = found.name if found is not None else "NAME"
-    advice = (
-        f"the registry's template {name!r} fits it"
-        if found is not None
-        else "no template of the registry is known to fit it (response_templates.list_templates() names them)"
-    )
-    return (
-        f"this {type(tokenizer).__name__} has no response template; {advice}. Set one with"
-        f" tokenizer.response_template = response_templates.get_template({name!r}).template.to_dict()"
-    )
+    store(self, None)
 
 
 # --- loading and saving --------------------------------------------------------------------------------------------
@@ -178,18 +126,19 @@ def _initializer(native: Any) -> Callable[..., None]:
             native(self, *args, **kwargs)
         finally:
             _loading.depth -= 1
-        stored = _stored(self)
-        if isinstance(stored, ResponseTemplate):  # given as an argument; a config holds JSON
-            _store(self, stored.to_dict())
-        elif stored is not None:
-            _warn_if_broken(self, stored)
+        stored = stored_in(self)
+        if stored is not None:
+            _check_loaded(self, stored)
 
     return __init__
 
 
-def _warn_if_broken(tokenizer: Any, stored: Any) -> None:
+def _check_loaded(tokenizer: Any, stored: Any) -> None:
+    """Warn of a template that is broken; one that was given as a `ResponseTemplate` becomes JSON, as in a config."""
+    if _as_json(stored) is not stored:
+        store(tokenizer, _as_json(stored))
     try:
-        _load_stored(stored)
+        load_stored(stored)
     except Exception as error:  # whatever is wrong with it: loading goes on
         name = getattr(tokenizer, "name_or_path", None) or type(tokenizer).__name__
         warnings.warn(
@@ -202,11 +151,15 @@ def _saver(native: Any) -> Callable[..., Any]:
 
     @functools.wraps(native)
     def save_pretrained(self: Any, *args: Any, **kwargs: Any) -> Any:
-        stored = _stored(self)
-        _store(self, stored.to_dict() if isinstance(stored, ResponseTemplate) else stored)
+        store(self, _as_json(stored_in(self)))
         return native(self, *args, **kwargs)
 
     return save_pretrained
+
+
+def _as_json(stored: Any) -> Any:
+    to_dict = getattr(stored, "to_dict", None)  # a `ResponseTemplate`; asking for its class would import the parser's
+    return stored if to_dict is None else to_dict()
 
 
 # --- parsing -----------------------------------------------------------------------------------------------------
@@ -246,17 +199,18 @@ def _tokenizer_parse(native: Any) -> Callable[..., Any]:
         """
         if _means_old_schema(self, schema, native):
             return _by_old_schema(native, self, response, schema)
-        template = response_template_of(self) if schema is None else load_template(schema)
-        if token_delimiters or offsets:
-            return _parse_ids(
-                self, template, response, prefix, token_delimiters, offsets, {"tools": tools, "errors": errors}
-            )
-        texts: Any = detokenize.texts_of(self, response, "response")
-        prefixes: Any = None if prefix is None else detokenize.prefixes_of(self, prefix, template)
-        if isinstance(texts, str) and isinstance(prefixes, list):
-            prefixes = _only(prefixes, "there is one response")
-        message: Message | list[Message] = parse_response(texts, template, prefix=prefixes, tools=tools, errors=errors)
-        return message
+        from .responses import parsed
+
+        return parsed(
+            self,
+            response,
+            schema,
+            prefix=prefix,
+            tools=tools,
+            errors=errors,
+            token_delimiters=token_delimiters,
+            offsets=offsets,
+        )
 
     return _named(parse, "parse_response", native)
 
@@ -290,6 +244,8 @@ def _tokenizer_parser(native: Any) -> Callable[..., Any]:
             TemplateMissingError: the tokenizer has no response template.
             PrefixRequiredError, TemplateError, InputTypeError: as for `response_templates.ResponseParser`.
         """
+        from .responses import response_parser
+
         return response_parser(
             self,
             response_template,
@@ -302,74 +258,6 @@ def _tokenizer_parser(native: Any) -> Callable[..., Any]:
         )
 
     return _named(get_parser, "get_response_parser", native)
-
-
-def response_parser(
-    tokenizer: Any,
-    response_template: Any = None,
-    *,
-    prefix: Any = None,
-    tools: Sequence[Any] | None = None,
-    errors: Errors = "strict",
-    token_delimiters: bool = False,
-    offsets: bool = False,
-    **options: Any,
-) -> IdParser:
-    """What `tokenizer.get_response_parser` gives, whether or not the plugin is installed.
-
-    `options` are others of `ResponseParser`.
-    """
-    template = response_template_of(tokenizer) if response_template is None else load_template(response_template)
-    prefixes = prefixes_for_ids(tokenizer, prefix, template, token_delimiters=token_delimiters)
-    if isinstance(prefixes, list):
-        prefixes = _only(prefixes, "a parser is for one generation")
-    return parser_for_ids(
-        tokenizer,
-        template,
-        prefixes,
-        token_delimiters=token_delimiters,
-        offsets=offsets,
-        tools=tools,
-        errors=errors,
-        **options,
-    )
-
-
-def _parse_ids(
-    tokenizer: Any,
-    template: ResponseTemplate,
-    response: Any,
-    prefix: Any,
-    token_delimiters: bool,
-    offsets: bool,
-    options: Mapping[str, Any],
-) -> Message | list[Message]:
-    """`parse_response` where it matters which ids the text came from."""
-    rows = detokenize.ids_of(tokenizer, response, "response")
-    prefixes = prefixes_for_ids(tokenizer, prefix, template, token_delimiters=token_delimiters)
-
-    def parse(row: Any, before: str | None) -> Message:
-        if isinstance(row, str) and token_delimiters:
-            raise InputTypeError("token_delimiters=True needs the ids that were generated, but the response is text")
-        if isinstance(row, str):
-            parser: ResponseParser = OffsetParser(template, before, **options)
-        else:
-            parser = parser_for_ids(
-                tokenizer, template, before, token_delimiters=token_delimiters, offsets=offsets, **options
-            )
-        parser.feed(row)
-        return parser.finalize()[0]
-
-    if not isinstance(rows, list) or not rows or isinstance(rows[0], int):
-        return parse(rows, _only(prefixes, "there is one response") if isinstance(prefixes, list) else prefixes)
-    return [parse(row, before) for row, before in zip(rows, one_each(prefixes, len(rows)), strict=True)]
-
-
-def _only(prefixes: list[str], why: str) -> str:
-    """The prefix of a batch of one, as `apply_chat_template(return_tensors=...)` gives it."""
-    if len(prefixes) != 1:
-        raise InputTypeError(f"{why}, but there are {len(prefixes)} prefixes")
-    return prefixes[0]
 
 
 def _named(function: Callable[..., Any], name: str, native: Any) -> Callable[..., Any]:
@@ -386,10 +274,14 @@ def _means_old_schema(tokenizer: Any, schema: Any, native: Any) -> bool:
     """Is it a `response_schema` rather than a template? Where none is given, does the tokenizer have only that?"""
     if schema is None:
         own = getattr(tokenizer, "response_schema", None)
-        return bool(own) and _stored(tokenizer) is None and _knows_old_schemas(native)
+        return bool(own) and stored_in(tokenizer) is None and _knows_old_schemas(native)
     if isinstance(schema, list):
         return True
-    return isinstance(schema, dict) and "type" in schema and not set(schema) & set(TEMPLATE_KEYS)
+    if not isinstance(schema, dict) or "type" not in schema:
+        return False
+    from .template import TEMPLATE_KEYS
+
+    return not set(schema) & set(TEMPLATE_KEYS)
 
 
 def _knows_old_schemas(native: Any) -> bool:
@@ -448,27 +340,15 @@ def _chat_template_source(owner: Any, chosen: Any, tools: Any) -> str:
 
 def _processor_attribute(native: Any) -> property:
     def get(self: Any) -> Any:
-        return _inner(self).response_template
+        return inner_tokenizer(self).response_template
 
     def set_(self: Any, value: Any) -> None:
-        _inner(self).response_template = value
+        inner_tokenizer(self).response_template = value
 
     def delete(self: Any) -> None:
-        del _inner(self).response_template
+        del inner_tokenizer(self).response_template
 
     return property(get, set_, delete, "The response template of the processor's tokenizer.")
-
-
-def _inner(processor: Any) -> Any:
-    tokenizer = getattr(processor, "tokenizer", None)
-    if tokenizer is None:
-        raise TemplateMissingError(f"this {type(processor).__name__} has no tokenizer, so it cannot parse a response")
-    return tokenizer
-
-
-def tokenizer_of(owner: Any) -> Any:
-    """The tokenizer itself, or that of a processor. Raises TemplateMissingError for a processor without one."""
-    return owner if hasattr(owner, "convert_ids_to_tokens") else _inner(owner)
 
 
 def _handed_on(name: str, make: Callable[[Any], Callable[..., Any]]) -> Callable[[Any], Callable[..., Any]]:
@@ -477,7 +357,7 @@ def _handed_on(name: str, make: Callable[[Any], Callable[..., Any]]) -> Callable
     def of_processor(native: Any) -> Callable[..., Any]:
         @functools.wraps(make(_MISSING))
         def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-            return getattr(_inner(self), name)(*args, **kwargs)
+            return getattr(inner_tokenizer(self), name)(*args, **kwargs)
 
         method.__qualname__ = f"ProcessorMixin.{name}"
         return method

@@ -68,11 +68,15 @@ class _Reader:
             at = match.end if field is None else self._read_region(field, match)
             if at < 0:
                 return
-        if implicit is not None and at < len(text) and (end := self._end_of(implicit, at)) > at:
-            self._cut_off(implicit, text[at:end], NO_GROUPS)
+        if implicit is not None and at < len(text):
+            end = len(text)
+            if implicit.dirty:  # it may end in half a close; opens were watched for as well
+                end = self._held_from(implicit.closes, self._held_from(plan.outside, at))
+            if end > at:
+                self._cut_off(implicit, text[at:end], NO_GROUPS)
 
     def _find(self, watch: WatchList, at: int) -> Match | None:
-        blocked = watch.numbers(self._blocked) if self._blocked and at == self._blocked_at else NONE_BLOCKED
+        blocked = self._blocked_in(watch, at) if at == self._blocked_at else NONE_BLOCKED
         match, known = watch.find(self._text, at, blocked, 0, self._budget)  # type: ignore[misc]
         if match is None:
             return None
@@ -98,7 +102,8 @@ class _Reader:
         begin = opening.end
         match = self._find(field.closes, begin)
         if match is None:
-            self._cut_off(field, self._text[begin : self._end_of(field, begin)], opening.groups or NO_GROUPS)
+            end = self._held_from(field.closes, begin) if field.dirty else len(self._text)
+            self._cut_off(field, self._text[begin:end], opening.groups or NO_GROUPS)
             return -1
         body = self._text[begin : match.start]
         self._closed(field, body, merged_groups(opening.groups or NO_GROUPS, match.groups or NO_GROUPS))
@@ -127,17 +132,15 @@ class _Reader:
             raise _OutOfTheOrdinary
         self._add(field, field.parser.parse(body), merged_groups(groups, NO_GROUPS))
 
-    def _end_of(self, field: FieldPlan, begin: int) -> int:
-        """Where a body that nothing closes ends: with the text, or where the beginning of a close stands at its end.
-
-        That only a search in a stream knows.
-        """
-        if not field.dirty:
-            return len(self._text)
-        before = self._text[max(0, begin - field.closes.width) : begin]
-        search = field.closes.begin(begin, before, NONE_BLOCKED, self._budget)
+    def _held_from(self, watch: WatchList, begin: int) -> int:
+        """Where half a delimiter at the end of the text begins: only a search in a stream knows that."""
+        before = self._text[max(0, begin - watch.width) : begin]
+        search = watch.begin(begin, before, self._blocked_in(watch, begin), self._budget)
         search.feed(self._text, begin)
         return search.held_from
+
+    def _blocked_in(self, watch: WatchList, place: int) -> frozenset[int]:
+        return watch.numbers(self._blocked) if self._blocked and place == self._blocked_at else NONE_BLOCKED
 
     def _add(self, field: FieldPlan, content: Any, groups: Mapping[str, str]) -> None:
         value = field.shape(content, groups)

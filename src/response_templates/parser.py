@@ -49,7 +49,8 @@ TemplateSource: TypeAlias = "ResponseTemplate | Mapping[str, Any] | str"
 
 _ERRORS = ("strict", "recover", "repair")
 UNREAD: Any = object()
-LOOSE_PIECES = 16  # short strings that an open region keeps before they are joined
+_NONE: frozenset[Any] = frozenset()  # Python makes a new one for each call, of 232 bytes
+LOOSE_PIECES = 8  # short strings that an open region keeps before they are joined
 
 
 @dataclass(slots=True)
@@ -153,10 +154,10 @@ class ResponseParser:
         "_plain",
         "_plan",
         "_region",
+        "_rejected",
         "_rest",
         "_search",
         "_seconds",
-        "_seen",
         "_tells_groups",
         "_tools",
         "_values",
@@ -182,10 +183,10 @@ class ResponseParser:
         self._finalized = False
         self._live: tuple[_Region, LiveRegion] | None = None  # of the region that a snapshot was taken of last
         self._values: dict[str, Any] = {}
-        self._seen: frozenset[str] = frozenset()
+        self._rejected: frozenset[str] = _NONE
         self._malformed: list[dict[str, Any]] = []
         self._context = ""
-        self._blocked: frozenset[tuple[str, str]] = frozenset()
+        self._blocked: frozenset[tuple[str, str]] = _NONE
         self._blocked_at = -1
         self._buffer = TextBuffer()
         self._region: _Region | None = None
@@ -195,11 +196,11 @@ class ResponseParser:
         self._fast_from = 0
         self._full = 0
         self._seconds = patterns.REGEX_SECONDS
-        self._endless: frozenset[str] = frozenset()
+        self._endless: frozenset[str] = _NONE
         self._rest: WholeText | None = None
         self._watch: WatchList = self._plan.outside
         self._budget = Budget()
-        self._search: Search = self._watch.begin(0, "", frozenset(), self._budget)
+        self._search: Search = self._watch.begin(0, "", NONE_BLOCKED, self._budget)
         self.initial_events: list[Event] = []
         if prefix:
             self._feed_prefix(prefix)
@@ -427,7 +428,7 @@ class ResponseParser:
     def _begin_search(self, position: int, met: tuple[str, str], empty: bool) -> None:
         """An empty delimiter may not match again at its place, or the parser would stand still."""
         if not empty or position != self._blocked_at:
-            self._blocked = frozenset()
+            self._blocked = _NONE
         if empty:
             self._blocked |= {met}
             self._blocked_at = position
@@ -622,7 +623,7 @@ class ResponseParser:
         """Where the beginning of a close that the end cut off begins."""
         if plan.field.implicit:  # opens were watched for as well: look again, for the close alone
             begin = self._search.held_from
-            blocked = plan.closes.numbers(self._blocked) if begin == self._blocked_at else frozenset[int]()
+            blocked = plan.closes.numbers(self._blocked) if begin == self._blocked_at else NONE_BLOCKED
             search = plan.closes.begin(begin, self._context, blocked)
             search.feed(self._buffer.text(begin))
             return search.held_from
@@ -659,8 +660,6 @@ class ResponseParser:
 
     def _accept(self, plan: FieldPlan, value: Any, events: list[Event]) -> None:
         events.append({"type": "region_close", "field": plan.name, "value": value})
-        if plan.name not in self._seen:
-            self._seen |= {plan.name}
         add_value(self._values, plan, value)
 
     def _repair(
@@ -693,7 +692,7 @@ class ResponseParser:
         if self._errors == "strict":
             position = region.begin - self._origin
             self._fail(f"field {name!r}, at character {position} of the generation: {error}", name, text, position)
-        self._seen |= {name}  # it is reported once, as malformed; it isn't missing as well
+        self._rejected |= {name}  # it is reported once, as malformed; it isn't missing as well
         self._malformed.append({"field": name, "text": text, "error": error})
         events.append({"type": "region_malformed", "field": name, "text": text, "error": error})
 
@@ -706,7 +705,7 @@ class ResponseParser:
 
     def _check_missing(self) -> None:
         for name in self._plan.required:
-            if name in self._seen:
+            if name in self._values or name in self._rejected:
                 continue
             error = f"field {name!r} is not optional, but the generation does not have it"
             if self._errors == "strict":

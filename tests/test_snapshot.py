@@ -135,6 +135,21 @@ def test_a_snapshot_shows_its_own_moment_however_late_it_is_read(name: str) -> N
             assert now.partial == snapshot.partial
 
 
+@pytest.mark.parametrize("name", domains())
+def test_how_often_one_looks_does_not_matter(name: str) -> None:
+    template, at_hand = get_template(name).template, turns(name)
+    for turn, tools in at_hand[-2:]:
+        often = ResponseParser(template, turn.prompt, tools=tools, errors="recover")
+        for end, char in enumerate(turn.generation, 1):
+            often.feed(char)
+            snapshot = often.snapshot()
+            if end % (len(turn.generation) // 4 + 1) == 0:
+                once = ResponseParser(template, turn.prompt, tools=tools, errors="recover")
+                once.feed(turn.generation[:end])
+                assert exact(once.snapshot().message) == exact(snapshot.message)
+                assert once.snapshot().partial == snapshot.partial
+
+
 # --- what is shown ---------------------------------------------------------------------------------------------------
 
 
@@ -158,6 +173,11 @@ def shown(name: str, text: str, **options: Any) -> list[Any]:
             "qwen3",
             '<tool_call>{"name": "f", "arguments": {"a": "x\\n", "n": 12}}</tool_call>',
             [None, {}, {"a": ""}, {"a": "x"}, {"a": "x\n"}, {"a": "x\n", "n": 12}],
+        ),
+        (
+            "qwen3",
+            '<tool_call>{"name": "f", "arguments": "{\\"a\\": \\"xy\\"}"}</tool_call>',
+            [None, {}, {"a": ""}, {"a": "x"}, {"a": "xy"}],
         ),
         (
             "qwen3-coder",
@@ -184,7 +204,7 @@ def shown(name: str, text: str, **options: Any) -> list[Any]:
             ],
         ),
     ],
-    ids=["JSON", "tags", "Python", "name in the delimiter"],
+    ids=["JSON", "JSON in a string", "tags", "Python", "name in the delimiter"],
 )
 def test_arguments_are_shown_as_they_are_written(name: str, text: str, states: list[Any]) -> None:
     assert shown(name, text) == [state if state is None else ("f", state) for state in states]

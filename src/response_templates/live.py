@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from .content import ContentError
-from .content.growing import GROWING, NOTHING, GrowingList, GrowingObject, GrowingText
+from .content.growing import GROWING, NOTHING, GrowingList, GrowingObject, GrowingText, spine
 from .content.json_body import JSON
 from .content.live import LiveReader, NewReader, live_content
 from .content.live_values import LiveNested, LiveText
@@ -225,6 +225,12 @@ def _id_in(view: View) -> Any:
     return next((value for value in (_get(view, key) for key in _ID_KEYS) if isinstance(value, str)), None)
 
 
+def _open_text(view: View) -> GrowingText | None:
+    """The text that is being written in `view`, if that is what is."""
+    *_, last = spine(view) if isinstance(view, GROWING) else (None,)
+    return last if isinstance(last, GrowingText) else None
+
+
 # --- regions ---------------------------------------------------------------------------------------------------------
 
 
@@ -251,6 +257,7 @@ class LiveRegion:
         "_failed",
         "_field",
         "_groups",
+        "_grows",
         "_reader",
         "_tools",
         "call",
@@ -273,6 +280,7 @@ class LiveRegion:
         elif field.new_reader is not None and (groups is not None or not field.plan.has_groups):
             self._reader = field.new_reader()
         self._done = 0
+        self._grows: GrowingText | None = None  # the text that is shown and being written
         self._failed = False
         self.read = 0
         self.values: list[Any] = []
@@ -292,6 +300,8 @@ class LiveRegion:
         if self._reader is None or self._failed or not text:
             return
         self._reader.feed(text)
+        if self._grows is not None and not self._grows.complete:
+            return  # nothing else can have changed
         root = self._reader.root
         if self._field.plain_text:
             self.view = root
@@ -300,6 +310,8 @@ class LiveRegion:
                 self._look(root)
             except ContentError:  # the region won't be accepted
                 self._failed = True
+        shown = _open_text(self.view if self.call is None else self.call.arguments)
+        self._grows = shown if shown is _open_text(root) else None
 
     def _look(self, root: View) -> None:
         """Take over what the reader shows."""

@@ -33,9 +33,10 @@ class GrowingText:
             self._new.append(text)
             self.size += len(text)
 
-    def finish(self, text: str) -> None:
-        """It is `text` after all, of which it was the beginning."""
-        self.add(text[self.size :])
+    def finish(self, value: Any) -> None:
+        """It is `value` after all: a text of which it was the beginning, or something else, which takes its place."""
+        if isinstance(value, str):
+            self.add(value[self.size :])
         self.complete = True
 
     def text(self) -> str:

@@ -206,11 +206,10 @@ class LiveTags:
         self.steps += len(text)
         key, value = self._read_tag(groups, match.start)
         if self._open is not None and self._open.begin == match.start and self._open.shown:
-            shown = self.root.values[-1]
-            if isinstance(shown, GrowingText) and isinstance(value, str):
-                shown.finish(value)
+            _finish(self.root.values[-1], value)
             self.root.values[-1] = value
         else:
+            self._forget_open()
             self.root.put(key, value)
         self._drop(match.end)
         self._open = None
@@ -222,7 +221,7 @@ class LiveTags:
         """Show what is known of the tag that has begun; `text` is what came last."""
         held = self._search.held_from
         if self._open is not None and self._open.begin != held:
-            self._open = None
+            self._forget_open()
         self._drop(held)
         if held == self._search.position:
             return
@@ -239,6 +238,12 @@ class LiveTags:
             self.root.put(tag.key, root)
             tag.shown = True
 
+    def _forget_open(self) -> None:
+        """What seemed to begin a tag doesn't. What is shown of it stays until the region's end puts it right."""
+        if self._open is not None and self._open.shown:
+            _finish(self.root.values[-1], NOTHING)
+        self._open = None
+
     def _value_reader(self, groups: Mapping[str, str | None]) -> LiveReader | None:
         """How the value of a tag is read, by its own `type` or `string` if it has one (see `xml_inline`)."""
         kind = groups.get("type") or {"true": "string", "false": "json"}.get((groups.get("string") or "").lower())
@@ -252,6 +257,12 @@ class LiveTags:
             width = self._pattern.width
             text = self._buffer.take(position)
             self._context = (self._context + text[-width:])[-width:] if width else ""
+
+
+def _finish(shown: Any, value: Any) -> None:
+    """What is shown is complete: it is `value`."""
+    if isinstance(shown, GrowingText):
+        shown.finish(value)
 
 
 # --- lines -----------------------------------------------------------------------------------------------------------
@@ -325,9 +336,7 @@ class LiveLines:
             text = "".join(self._value)
             value = self._args.read_value(text.strip() if self._args.strip else text)
             if self._is_shown():
-                shown = self.root.values[-1]
-                if isinstance(shown, GrowingText) and isinstance(value, str):
-                    shown.finish(value)
+                _finish(self.root.values[-1], value)
             self._show(value)
         self._line, self._key, self._value, self._reader = [], None, [], None
 

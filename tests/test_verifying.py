@@ -283,6 +283,12 @@ def test_a_template_that_does_not_load(tmp_path: Path) -> None:
             id="arguments as text",
         ),
         pytest.param(
+            chat_template(TEXT + AS_OBJECT).replace("m.content", "m.content[0].text"),
+            WITH_REASONING,
+            "the chat template drops reasoning",
+            id="text in parts alone",
+        ),
+        pytest.param(
             GOOD.replace("{{ '<|im_start|>' + m.role", "{{ '' if m.tool_calls else '<|im_start|>' + m.role"),
             ("start anchor",),
             "the chat template leaves it out before some messages (one call, first)",

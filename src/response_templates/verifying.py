@@ -287,6 +287,7 @@ class _Case:
         arguments, history = SWITCHES[self.switch], HISTORIES[self.history]
         forms = [history, [*map(_with_text_arguments, history)]]
         whole = [[*each, _shown(SHAPES[self.shape], self.as_text)] for each in forms]
+        forms, whole = ([*each, [*map(_in_parts, each[0])]] for each in (forms, whole))
         return (
             Chat(forms, OFFERED, True, arguments),
             Chat(forms, OFFERED, False, arguments),
@@ -296,6 +297,11 @@ class _Case:
 
 def _with_text_arguments(message: Message) -> Message:
     return _shown(message, True) if "tool_calls" in message else message
+
+
+def _in_parts(message: Message) -> Message:
+    """The message with its text as a list of parts, which is what some chat templates insist on (MiniMax M1)."""
+    return {**message, "content": [{"type": "text", "text": message["content"]}]}
 
 
 def _cases() -> list[_Case]:

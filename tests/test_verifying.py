@@ -41,6 +41,7 @@ def chat_template(body: str, before: str = "", prompt: str = PROMPT) -> str:
 
 GOOD = chat_template(THOUGHT + TEXT + AS_OBJECT)
 REFUSES_CALLS = "{% if tools or messages[-1].tool_calls %}{{ raise_exception('no tools here') }}{% endif %}"
+NEVER = "{{ raise_exception('never') }}"
 LOOP = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
 BRANCHED = (
     "{% if m.tool_calls %}{{ '<think>\\n' + m.content + '\\n</think>\\n\\n' if m.content else '' }}" + AS_OBJECT
@@ -335,6 +336,14 @@ def test_each_chat_template_is_tried(tmp_path: Path) -> None:
     report = verify(checkpoint(tmp_path, GOOD, GOOD.replace("<think>", "<reason>")), "qwen3")
     assert statuses(report)["default: reasoning and answer"] == PASSED
     assert statuses(report)["more1: reasoning and answer"] == FAILED
+
+
+@pytest.mark.parametrize(("order", "ok"), [((GOOD, NEVER), True), ((NEVER, GOOD), False)])
+def test_one_beside_the_default_may_refuse(tmp_path: Path, order: tuple[str, str], ok: bool) -> None:
+    report = verify(checkpoint(tmp_path, *order), "qwen3")
+    assert report.ok is ok, str(report)
+    refused = [check for check in report.checks if "it refuses every message" in check.detail]
+    assert [check.status for check in refused] == [NOTED if ok else FAILED]
 
 
 # --- real chat templates -------------------------------------------------------------------------------------------

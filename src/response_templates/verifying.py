@@ -338,6 +338,11 @@ class _Rendered:
     failure: str = ""
 
 
+DEFAULT = "default"
+# One beside the default may want what only its own callers have (Command R's `rag` its documents): a note.
+REFUSES_ALL = "it refuses every message that it was shown"
+
+
 def _by_chat_templates(checkpoint: Checkpoint, template: ResponseTemplate, ids: bool) -> Iterator[Check]:
     if not checkpoint.chat_templates:
         yield Check("chat template", FAILED, "the checkpoint has no chat template, so nothing can be tried")
@@ -347,7 +352,8 @@ def _by_chat_templates(checkpoint: Checkpoint, template: ResponseTemplate, ids: 
         rendered[name] = _render(source, checkpoint.tokens, template)
         label = f"{name}: " if len(checkpoint.chat_templates) > 1 else ""
         for check in _of_chat_template(rendered[name], template):
-            yield Check(label + check.name, check.status, check.detail, check.diff)
+            status = NOTED if name != DEFAULT and check.detail.startswith(REFUSES_ALL) else check.status
+            yield Check(label + check.name, status, check.detail, check.diff)
     if ids:
         yield _by_ids(checkpoint, [turn for each in rendered.values() for turn in each.turns], template)
 
@@ -358,7 +364,7 @@ def _of_chat_template(rendered: _Rendered, template: ResponseTemplate) -> Iterat
     if not rendered.turns and not rendered.unsplit:
         why = next(iter(rendered.reasons), "")
         if not rendered.failure:
-            yield Check("chat template", FAILED, f"it refuses every message that it was shown ({why})")
+            yield Check("chat template", FAILED, f"{REFUSES_ALL} ({why})")
         return
     yield _anchored(rendered, template)
     yield _prompts_are_empty(rendered, template)

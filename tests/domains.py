@@ -38,6 +38,7 @@ class Domain:
         keys: regex of the arguments' names.
         inner_keys: regex of the keys of nested objects; "" for any text.
         values: which values arguments have: "any", or "strings".
+        nested_schemas: types need the schemas of what is inside objects and lists, since all values are text.
         ids: how the ids of calls look: `{number}` and `{name}` are filled in.
         switches: arguments of the chat template that turn thinking on and off, beside `SWITCHES`.
         inline: how reasoning is written into the content, for chat templates that read no key for it.
@@ -70,6 +71,7 @@ class Domain:
     keys: str = r"[a-z_][a-zA-Z0-9_]{0,8}"
     inner_keys: str = ""
     values: str = "any"
+    nested_schemas: bool = False
     ids: str = "abcdefgh{number}"
     switches: tuple[Mapping[str, Any], ...] = ()
     inline: str = ""

@@ -145,6 +145,25 @@ def tool(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "function", "function": {"name": name, "description": "d", "parameters": parameters}}
 
 
+def nested_schema(value: Any) -> dict[str, Any]:
+    """As `schema`, with the schemas of all that is inside."""
+    known: dict[str, Any] = dict(schema(value))
+    if isinstance(value, dict):
+        known["properties"] = {key: nested_schema(item) for key, item in value.items()}
+    if isinstance(value, list):
+        known["prefixItems"] = [nested_schema(item) for item in value]
+    return known
+
+
+def typed_tools(domain: Domain, message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The tools that say the types of the message's arguments, as far as the family needs them."""
+    tools = tools_of(message)
+    if domain.nested_schemas:
+        for offered, item in zip(tools, message.get("tool_calls", ()), strict=True):
+            offered["function"]["parameters"] = nested_schema(item["function"]["arguments"])
+    return tools
+
+
 def tools_of(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     calls = [item["function"] for item in message.get("tool_calls", ())]
     return [tool(item["name"], item["arguments"]) for item in calls]
@@ -241,7 +260,7 @@ def written(domain: Domain, renderer: Renderer, identifier: str, trip: Trip) -> 
         turn = renderer.turn(HISTORIES[trip.history], kept.written(message, renderer), tools=tools, **trip.switch)
     except DoesNotRender:  # some refuse certain values; that all are refused is found out by the count
         return None
-    return Written(turn, tools_of(message), rendering.expected(message, kept))
+    return Written(turn, typed_tools(domain, message), rendering.expected(message, kept))
 
 
 def comes_back(template: ResponseTemplate, done: Written) -> None:

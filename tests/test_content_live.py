@@ -334,7 +334,12 @@ def tags_of(name: str) -> list[Any]:
     return [thaw(field.content_args) for field in fields if field.content == "xml-inline"]
 
 
-@pytest.mark.parametrize("name", [name for name in domains() if tags_of(name)])
+def shown_live(name: str) -> bool:
+    """Not so are elements in elements: what one is shows at its end."""
+    return any(live_content("xml-inline", args) is not None for args in tags_of(name)[:1])
+
+
+@pytest.mark.parametrize("name", [name for name in domains() if shown_live(name)])
 def test_the_steps_of_every_family_s_tags_are_linear(name: str) -> None:
     """On parts of a tag that it writes, over and over."""
     args = tags_of(name)[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -93,3 +94,37 @@ def test_a_search_that_takes_too_long_is_a_content_error(monkeypatch: pytest.Mon
     with pytest.raises(ContentError, match="too long"):
         slow.parse(body)
     assert slow.has_open_tag(body)
+
+
+ELEMENTS = r"\[<(?P<key>[^<>/]+)>(?P<value>.*?)(?P<closed>(?:\[</[^<>]+>\s*)*)(?=\[<[^/]|\Z)"
+NESTED: list[tuple[str, dict[str, Any]]] = [
+    ("", {}),
+    ("[<a>1[</a>[<b> x\n[</b>", {"a": "1", "b": " x\n"}),
+    ("[<a>[<b>1[</b>[<c>2[</c>[</a>", {"a": {"b": "1", "c": "2"}}),
+    ("[<a>[<item>1[</item>[<item>[</item>[</a>", {"a": ["1", ""]}),
+    ("[<a>\n[<item>[<b>1[</b>[</item>\n[<item>2[</item>\n[</a>\n", {"a": [{"b": "1"}, "2"]}),
+    ("[<a>[<a>1[</a>[</a>[<a>2[</a>", {"a": "2"}),
+    ("[<a><b>[ </a>[</a>", {"a": "<b>[ </a>"}),
+    ("[<a>" * 9 + "x" + "[</a>" * 9, {"a": {"a": {"a": {"a": {"a": {"a": {"a": {"a": {"a": "x"}}}}}}}}}),
+]
+BADLY_NESTED = [
+    ("[<a>1", "'a' is not closed"),
+    ("[<a>[<b>1[</b>", "'a' is not closed"),
+    ("[<a>1[</b>", "</b> closes no element"),
+    ("[<a>1[</a>[</a>", "</a> closes no element"),
+    ("[<a>1[<b>2[</b>[</a>", "text beside elements: '1'"),
+    ("x[<a>1[</a>", "text beside elements: 'x'"),
+    ('{"a": 1}', "text beside elements"),
+    ("[<a>" * 600 + "[</a>" * 600, "in each other"),
+]
+
+
+@pytest.mark.parametrize(("body", "value"), NESTED)
+def test_elements_in_elements(body: str, value: dict[str, Any]) -> None:
+    assert parser({"tag_pattern": ELEMENTS}).parse(body) == value
+
+
+@pytest.mark.parametrize(("body", "message"), BADLY_NESTED, ids=lambda each: each[:20])
+def test_elements_that_do_not_nest(body: str, message: str) -> None:
+    with pytest.raises(ContentError, match=re.escape(message)):
+        parser({"tag_pattern": ELEMENTS}).parse(body)

@@ -314,3 +314,41 @@ def test_no_schema_and_no_text_hurts(schema: Any, text: str) -> None:
     assert value == text or not isinstance(value, str)
     if isinstance(schema, dict) and schema.get("type") in ("string", "x"):
         assert value == text
+
+
+ELEMENT_CASES: list[tuple[dict[str, Any], Any, Any]] = [
+    (
+        {"type": "object", "properties": {"n": {"type": "integer"}, "s": {"type": "string"}}},
+        {"n": "1", "s": "1"},
+        {"n": 1, "s": "1"},
+    ),
+    ({"type": "array", "items": {"type": "boolean"}}, ["true", "no"], [True, "no"]),
+    (
+        {"type": "array", "prefixItems": [{"type": "null"}, {"type": "number"}], "items": {"type": "array"}},
+        ["", "2.5", ""],
+        [None, 2.5, []],
+    ),
+    ({"type": "object", "properties": {"item": {"type": "integer"}}}, ["1"], {"item": 1}),
+    ({"type": "array", "items": {"type": "integer"}}, "", []),
+    ({"type": "object"}, "", {}),
+    ({"type": ["string", "null"]}, "", ""),
+    ({"enum": ["", "a"]}, "", ""),
+    ({}, "", ""),
+    ({"type": "array", "items": {"type": "integer"}}, "[1, 2]", [1, 2]),
+    ({}, {"a": ["1"]}, {"a": ["1"]}),
+]
+
+
+@pytest.mark.parametrize(("schema", "written", "value"), ELEMENT_CASES)
+def test_the_text_of_elements_is_cast_at_every_depth(schema: dict[str, Any], written: Any, value: Any) -> None:
+    tool = {"name": "f", "parameters": {"type": "object", "properties": {"p": schema}}}
+    call = {"type": "function", "function": {"name": "f", "arguments": {"p": written, "q": "7"}}}
+    before = copy.deepcopy(call)
+    arguments = ToolTypes.from_tools([tool]).cast_elements([call])[0]["function"]["arguments"]
+    assert (arguments, call) == ({"p": value, "q": "7"}, before)
+
+
+def test_what_is_no_text_of_elements_keeps_its_strings() -> None:
+    tool = {"name": "f", "parameters": {"properties": {"p": {"properties": {"n": {"type": "integer"}}}}}}
+    call = {"type": "function", "function": {"name": "f", "arguments": {"p": {"n": "1"}}}}
+    assert ToolTypes.from_tools([tool]).cast(call) == call

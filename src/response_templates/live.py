@@ -355,7 +355,7 @@ class LiveRegion:
         plan = self._field.plan
         value = plan.shape([item] if self.is_list else item, self._groups)
         if self._tools is not None:
-            value = self._tools.cast(value)
+            value = plan.cast(self._tools, value)
         if isinstance(value, list) and (plan.makes_calls or plan.field.transform_each):
             self.values.extend(value)
         else:

@@ -147,5 +147,5 @@ class _Reader:
         if field.field.join is not None and not isinstance(value, str):
             raise _OutOfTheOrdinary
         if self._tools is not None:
-            value = self._tools.cast(value)
+            value = field.cast(self._tools, value)
         add_value(self.values, field, value)

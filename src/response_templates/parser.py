@@ -656,7 +656,7 @@ class ResponseParser:
         value = plan.shape(content, groups)
         if plan.field.join is not None and not isinstance(value, str):
             raise ContentError(f"'join' needs strings, but this is {type(value).__name__} ({str(value)[:60]!r})")
-        return self._tools.cast(value) if self._tools is not None else value
+        return plan.cast(self._tools, value) if self._tools is not None else value
 
     def _accept(self, plan: FieldPlan, value: Any, events: list[Event]) -> None:
         events.append({"type": "region_close", "field": plan.name, "value": value})

@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from .content import ContentParser, StringDialect, compile_content
+from .content.xml_inline import has_elements
 from .control import ControlTokens
 from .delimiters import WatchList, delimiters_of, last_match
 from .shaping import CALLS_FIELD, Shape, compile_shape, shapes_calls
 from .template import Field, ResponseTemplate, field_groups, thaw
+from .tools import ToolTypes
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,7 @@ class FieldPlan:
     strings: StringDialect | None  # where closes inside strings are text
     exact: bool  # a body that parses is one whole value (and not, say, text that isn't JSON)
     makes_calls: bool  # its values are tool calls, or lists of them
+    cast: Callable[[ToolTypes, Any], Any]  # gives the arguments of its calls their types
 
     def is_whole(self, body: str) -> bool:
         """Does the body of a call say by itself that it is whole, though no close delimiter came?"""
@@ -99,4 +103,5 @@ def _field_plan(field: Field, controls: ControlTokens | None) -> FieldPlan:
         strings=parser.strings,
         exact=not arguments.get("allow_non_json", False),
         makes_calls=field.name == CALLS_FIELD and shapes_calls(field),
+        cast=ToolTypes.cast_elements if has_elements(arguments.get("tag_pattern", "")) else ToolTypes.cast,
     )

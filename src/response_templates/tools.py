@@ -22,6 +22,7 @@ from .content import ContentError
 from .content.json_body import read_json
 from .content.python_calls import PYTHON_WORDS
 from .content.reader import JSON_ESCAPES, PYTHON_CODES, Notation, bounded_int, finite_float, quoted_string, read_all
+from .content.xml_inline import ITEM
 from .errors import InputTypeError
 
 MAX_ALTERNATIVES = 1000
@@ -85,6 +86,10 @@ _CASTS: Mapping[str, Callable[[str], Any]] = {
 }
 
 
+# By the type's name: what an empty element makes.
+_EMPTY: Mapping[str, Callable[[], Any]] = {"array": list, "object": dict, "null": lambda: None}
+
+
 # By the type's name: can a text that begins so still be cast? (`_` and other digits than 0-9 count: Python reads them.)
 _NUMBER_BEGINS = re.compile(r"[+-]?[\d_]*\.?[\d_]*(?:[eE][+-]?[\d_]*)?")
 _MAY_BE: Mapping[str, Callable[[str], bool]] = {
@@ -107,15 +112,19 @@ class _Node:
 
     Attributes:
         types: names of types in the order that the schema lists them.
+        takes_text: is a string one of the types?
         texts: strings that `enum` or `const` allow as they are.
         properties, items, others: the schemas of what is inside; of several for one key the first.
+        first_items: the schemas of a list's first items (`prefixItems`), which go before `items`.
     """
 
     types: tuple[str, ...]
+    takes_text: bool
     texts: frozenset[str]
     properties: Mapping[str, Schema]
     items: Schema | None
     others: Schema | None
+    first_items: tuple[Schema, ...] = ()
 
     def cast(self, text: str) -> Any:
         """The value of `text` by the first type that it fits, or the text."""
@@ -130,6 +139,16 @@ class _Node:
             if value is not _UNCAST:
                 return value
         return text
+
+    def of_element(self, value: Any) -> Any:
+        """The value of an element, whose text is only text: what is empty or has one item doesn't say what it is."""
+        if value == "" and not self.takes_text:
+            return next((_EMPTY[name]() for name in self.types if name in _EMPTY), value)
+        if isinstance(value, str):
+            return self.cast(value)
+        if isinstance(value, list) and len(value) == 1 and "object" in self.types and "array" not in self.types:
+            return {ITEM: value[0]}
+        return value.copy() if isinstance(value, (dict, list)) else value
 
     def stays_text(self, begins: str) -> bool:
         """Can a text that begins so only be cast to itself?"""
@@ -202,11 +221,18 @@ def _node(schema: Schema, root: Schema) -> _Node:
     names = dict.fromkeys(name for part in parts for name in _types_in(part))
     return _Node(
         types=tuple(name for name in names if name in _CASTS),
+        takes_text=not names or "string" in names,
         texts=frozenset(value for part in parts for value in _constants(part) if isinstance(value, str)),
         properties=properties,
         items=_first(parts, "items"),
         others=_first(parts, "additionalProperties"),
+        first_items=_first_items(parts),
     )
+
+
+def _first_items(parts: list[Schema]) -> tuple[Schema, ...]:
+    listed: list[Any] = next((part["prefixItems"] for part in parts if isinstance(part.get("prefixItems"), list)), [])
+    return tuple(each if isinstance(each, Mapping) else {} for each in listed)
 
 
 def _first(parts: list[Schema], key: str) -> Schema | None:
@@ -230,6 +256,19 @@ class _Types:
             container, node = fresh.pop()
             fresh.extend(self._cast_strings(container, node))
             fresh.extend(self._containers_in(container, node))
+        return result
+
+    def cast_elements(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """A copy of `arguments` with the strings in it cast, however deep they are."""
+        result = dict(arguments)
+        waiting: list[tuple[_Container, _Node]] = [(result, self._node(self._root))]
+        while waiting:
+            container, node = waiting.pop()
+            for key, value, schema in list(_entries(container, node)):
+                inner = self._node(schema)
+                container[key] = cast = inner.of_element(value)
+                if isinstance(cast, (dict, list)):
+                    waiting.append((cast, inner))
         return result
 
     def stays_text(self, key: str, begins: str) -> bool:
@@ -264,6 +303,7 @@ class _Types:
 
 
 _Container: TypeAlias = Any  # a dict or a list
+_Cast: TypeAlias = "Callable[[_Types, Mapping[str, Any]], dict[str, Any]]"
 
 
 def _entries(container: _Container, node: _Node) -> Iterator[tuple[Any, Any, Schema]]:
@@ -273,9 +313,11 @@ def _entries(container: _Container, node: _Node) -> Iterator[tuple[Any, Any, Sch
             schema = node.properties.get(key, node.others)
             if schema is not None:
                 yield key, value, schema
-    elif node.items is not None:
+    else:
         for index, value in enumerate(container):
-            yield index, value, node.items
+            schema = node.first_items[index] if index < len(node.first_items) else node.items
+            if schema is not None:
+                yield index, value, schema
 
 
 # --- tools -----------------------------------------------------------------------------------------------------------
@@ -304,9 +346,16 @@ class ToolTypes:
 
     def cast(self, value: Any) -> Any:
         """`value` with the string arguments of calls to known tools cast; a new value, or the same if it holds none."""
+        return self._cast_with(_Types.cast, value)
+
+    def cast_elements(self, value: Any) -> Any:
+        """As `cast`, for calls whose arguments are elements in elements: the strings in them are cast as well."""
+        return self._cast_with(_Types.cast_elements, value)
+
+    def _cast_with(self, cast: _Cast, value: Any) -> Any:
         if isinstance(value, list):
-            return [self._cast_call(item) for item in value]
-        return self._cast_call(value)
+            return [self._cast_call(cast, item) for item in value]
+        return self._cast_call(cast, value)
 
     def cast_argument(self, name: str, key: str, value: Any) -> Any:
         """The value of one argument of a call to the tool `name`."""
@@ -318,7 +367,7 @@ class ToolTypes:
         types_of_tool = self._tools.get(name)
         return types_of_tool is None or types_of_tool.stays_text(key, begins)
 
-    def _cast_call(self, call: Any) -> Any:
+    def _cast_call(self, cast: _Cast, call: Any) -> Any:
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict) or not isinstance(function.get("name"), str):
             return call
@@ -326,7 +375,7 @@ class ToolTypes:
         arguments = function.get("arguments")
         if types_of_tool is None or not isinstance(arguments, dict):
             return call
-        return {**call, "function": {**function, "arguments": types_of_tool.cast(arguments)}}
+        return {**call, "function": {**function, "arguments": cast(types_of_tool, arguments)}}
 
 
 def _name_and_schema(index: int, tool: Any) -> tuple[str, Schema]:

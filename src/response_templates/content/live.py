@@ -14,6 +14,7 @@ from . import compile_content
 from .json_body import BARE_KEY, json_notation
 from .live_tags import LineArgs, LiveLines, LiveTags, tag_pattern
 from .live_values import LiveCallList, LiveJsonOrText, LiveNested, LiveReader, LiveText
+from .xml_inline import has_elements
 
 NewReader: TypeAlias = "Callable[[], LiveReader]"
 
@@ -44,6 +45,8 @@ def _json(args: Mapping[str, Any]) -> NewReader:
 
 
 def _tags(args: Mapping[str, Any]) -> NewReader | None:
+    if has_elements(args["tag_pattern"]):  # what an element is shows at its end
+        return None
     pattern = tag_pattern(args["tag_pattern"])
     if pattern is None or args.get("merge_duplicates"):  # a later tag makes a list of what was no list
         return None

@@ -2,6 +2,7 @@
 
     python scripts/conformance.py                  # all of it: minutes, on all cores
     python scripts/conformance.py --only qwen3     # anew only what these registry templates answer, or answered
+    python scripts/conformance.py --native         # anew only what the native engine makes of it
     python scripts/conformance.py --examples 100   # more drawn messages for each chat template
 
 For each of the Hub's 786 chat templates: does it write reasoning or calls (found by rendering), what does
@@ -32,6 +33,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
 import hub_coverage  # noqa: E402
 import materials  # noqa: E402
+import name_answers  # noqa: E402
 import native_texts  # noqa: E402
 import suite_results  # noqa: E402
 from domains import domains  # noqa: E402
@@ -112,10 +114,33 @@ def measured(examples: int, only: set[str], before: Row) -> Row:
         "versions": versions(),
         "examples": examples,
         "hub": [found.get(entry.name) or old[entry.name] for entry in everything],
+        "names": name_answers.measured(),
         "suite": suite,
         "plain": [row for row in plain if row["native"]],
         "differences": dict(sorted(tally.examples.items())),
     }
+
+
+def native_of_hub(row: Row) -> Row:
+    """A chat template's row with its probes in the native engine anew."""
+    if not row["answer"] or row["wrong"]:
+        return row | {"examples": {}}
+    entry = next(each for each in materials.hub_chat_templates() if each.name == row["name"])
+    tally = hub_coverage.native_tally(get_template(row["answer"]), entry.text, entry.id)
+    return row | {"native": dict(tally.counts), "examples": tally.examples}
+
+
+def measured_natively(before: Row) -> Row:
+    """The result `before` with all that the native engine says measured anew."""
+    tally = native_texts.Tally()
+    parts = (
+        ("hub", native_of_hub, before["hub"], "chat templates"),
+        ("suite", native_of_suite, suite_results.fixtures(), "fixtures"),
+        ("plain", plain_of, sorted(domains()), "plain outputs"),
+    )
+    found = {key: without_examples(spread(work, items, what), tally) for key, work, items, what in parts}
+    found["plain"] = [row for row in found["plain"] if row["native"]]
+    return before | {"names": name_answers.measured(), **found, "differences": dict(sorted(tally.examples.items()))}
 
 
 def concerned(entry: materials.ChatTemplate, only: set[str], old: dict[str, Row]) -> bool:
@@ -149,11 +174,18 @@ def dumped(result: Row) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Measure the registry; write docs/conformance.json and its pages.")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="these templates, others as before")
+    parser.add_argument("--native", action="store_true", help="the native engine's part, all else as before")
     parser.add_argument("--examples", type=int, default=hub_coverage.DRAWN, help="messages drawn for each one")
     arguments = parser.parse_args()
     quiet()
-    before = json.loads(RESULT.read_text(encoding="utf-8")) if arguments.only and RESULT.is_file() else {}
-    result = measured(arguments.examples, set(arguments.only), before)
+    before = (
+        json.loads(RESULT.read_text(encoding="utf-8"))
+        if (arguments.only or arguments.native) and RESULT.is_file()
+        else {}
+    )
+    result = (
+        measured_natively(before) if arguments.native else measured(arguments.examples, set(arguments.only), before)
+    )
     RESULT.write_text(dumped(result), encoding="utf-8")
     print(summary(result))
     return subprocess.run([sys.executable, str(ROOT / "scripts" / "make_registry_docs.py")], check=False).returncode

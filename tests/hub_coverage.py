@@ -107,6 +107,7 @@ class Answer:
 
     name: str
     by: str
+    loss: str = ""
 
 
 def asked(chat_template: str) -> Answer:
@@ -116,7 +117,7 @@ def asked(chat_template: str) -> Answer:
         found = registry.template_for(folder)
     if found is None:
         return Answer("", "")
-    return Answer(found.name, "fingerprint" if "fingerprint" in found.reason else "probe")
+    return Answer(found.name, "fingerprint" if "fingerprint" in found.reason else "probe", found.loss)
 
 
 # --- does it come back -----------------------------------------------------------------------------------------------
@@ -184,11 +185,14 @@ def layouts(generation: str, end_tokens: tuple[str, ...]) -> list[str]:
 class Tried:
     """How the round trip went: messages that came back (probes, drawn ones), and the first that didn't, as a diff.
 
-    `native` has how many of the probes' texts the native engine reads alike, and how many otherwise, by kind.
+    `garbled` counts the probes that the chat template is known to write so that nobody could read them back (the
+    domain's `not_rendered`); they are not tried. `native` has how many of the probes' texts the native engine reads
+    alike, and how many otherwise, by kind.
     """
 
     probes: int = 0
     drawn: int = 0
+    garbled: int = 0
     wrong: str = ""
     native: native_texts.Tally = field(default_factory=native_texts.Tally)
 
@@ -198,6 +202,9 @@ def tried(entry: RegisteredTemplate, chat_template: str, identifier: str, exampl
     done = Tried()
     try:
         for each in fixed(entry, chat_template, identifier):
+            if roundtrip.garbled(domains()[entry.name], identifier, each.turn):
+                done.garbled += 1
+                continue
             roundtrip.comes_back(entry.template, each)
             done.probes += 1
             if native_texts.available():
@@ -208,6 +215,15 @@ def tried(entry: RegisteredTemplate, chat_template: str, identifier: str, exampl
     except Exception as error:  # of hypothesis, or of the parser: not shown is not right
         done.wrong = f"{type(error).__name__}: {error}"
     return done
+
+
+def native_tally(entry: RegisteredTemplate, chat_template: str, identifier: str) -> native_texts.Tally:
+    """The fixed probes in the native engine alone, as `tried` counts them."""
+    tally = native_texts.Tally()
+    for each in fixed(entry, chat_template, identifier):
+        if not roundtrip.garbled(domains()[entry.name], identifier, each.turn):
+            tally.add(entry, [native_texts.Text(each.turn.generation, each.turn.prompt, each.tools)])
+    return tally
 
 
 def fixed(entry: RegisteredTemplate, chat_template: str, identifier: str) -> Iterator[Written]:
@@ -239,6 +255,8 @@ def measured(chat_template: materials.ChatTemplate, examples: int = DRAWN) -> di
         return known | {"probes": 0, "drawn": 0, "wrong": "", "native": {}, "examples": {}}
     done = tried(registry.get_template(answer.name), chat_template.text, chat_template.id, examples)
     seen = {"native": dict(done.native.counts), "examples": done.native.examples}
+    if done.garbled:
+        seen |= {"garbled": done.garbled, "loss": answer.loss}
     return known | {"probes": done.probes, "drawn": done.drawn, "wrong": done.wrong} | seen
 
 
@@ -247,11 +265,19 @@ def writes(row: Mapping[str, Any]) -> bool:
     return any(row[key] for key in ("reasoning", "calls", "opens"))
 
 
-VERDICTS = ("right", "wrong", "none")
+VERDICTS = ("right", "lossy", "wrong", "none")
 
 
 def verdict(row: Mapping[str, Any]) -> str:
-    """right, wrong or none; an answer of which no message could be tried counts as wrong, for it is not shown."""
+    """right, lossy, wrong or none.
+
+    Lossy: some messages can't be read back from what the chat template writes, and the answer's reason says so. If it
+    doesn't say so, that is wrong; and so is an answer of which no message could be tried, for it is not shown.
+    """
     if not row["answer"]:
         return "none"
-    return "right" if not row["wrong"] and row["probes"] + row["drawn"] else "wrong"
+    if row["wrong"] or not row["probes"] + row["drawn"]:
+        return "wrong"
+    if row.get("garbled"):
+        return "lossy" if row["loss"] else "wrong"
+    return "right"

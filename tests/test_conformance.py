@@ -79,6 +79,12 @@ def test_an_answer_of_which_nothing_can_be_tried_is_no_success() -> None:
     assert hub_coverage.verdict({"answer": "", "wrong": "", "probes": 0, "drawn": 0}) == "none"
 
 
+def test_a_loss_counts_as_wrong_where_the_answer_does_not_name_it() -> None:
+    row = {"answer": "lfm2", "wrong": "", "probes": 9, "drawn": 9, "garbled": 2}
+    assert hub_coverage.verdict(row | {"loss": "strings"}) == "lossy"
+    assert hub_coverage.verdict(row | {"loss": ""}) == "wrong"
+
+
 @pytest.mark.parametrize(
     ("chat_template", "reasoning", "calls", "opens"),
     [
@@ -134,32 +140,97 @@ def test_no_difference_from_the_native_engine_is_unexplained() -> None:
     assert sum(row["native"].get("same", 0) for key in ("hub", "suite", "plain") for row in result()[key]) > 10_000
 
 
-def pair(ours: dict[str, Any], theirs: dict[str, Any], failed: str = "") -> native_texts.Pair:
-    return native_texts.Pair(native_texts.Text("", "", []), {}, ours, theirs, failed)
+CALLS_FIELD = {"open_pattern": r"<c>(?P<id>\d+)?", "close": "</c>", "content": "json"}
 
 
-def calls(*functions: Any) -> dict[str, Any]:
-    return {"tool_calls": [{"type": "function", "function": function} for function in functions]}
+def pair(ours: dict[str, Any], theirs: dict[str, Any], failed: str = "", output: str = "") -> native_texts.Pair:
+    template = {"fields": {"tool_calls": CALLS_FIELD}}
+    return native_texts.Pair(native_texts.Text(output, "", []), template, ours, theirs, failed)
 
 
-ONE, OTHER = {"name": "f", "arguments": {"a": 1}}, {"name": "g", "arguments": {}}
+def calls(*functions: Any, **more: Any) -> dict[str, Any]:
+    return {"tool_calls": [{"type": "function", "function": function} for function in functions], **more}
 
 
-@pytest.mark.parametrize(
-    ("compared", "kind"),
-    [
-        (pair(calls(ONE), calls(ONE)), "same"),
-        (pair(calls(ONE), {}, "ValueError: no"), "the native engine raises"),
-        (pair({"malformed": [{"error": "x, so it may be incomplete"}]}, calls(ONE)), "a call that was cut off"),
-        (pair(calls(ONE), {"tool_calls": [calls(ONE)["tool_calls"]]}), "several lists of calls"),
-        (pair(calls(ONE), calls({"name": "f", "parameters": {"a": 1}})), "calls that are not well-formed"),
-        (pair(calls(ONE), calls({"name": "f", "arguments": {"a": "1"}})), "types of arguments"),
-        (pair(calls(ONE, OTHER), calls(ONE)), "text or calls that are lost natively"),
-        (pair({"content": "a"}, {"content": "b"}), "unexplained"),
-    ],
-)
+def f(**arguments: Any) -> dict[str, Any]:
+    return {"name": "f", "arguments": arguments}
+
+
+ONE, OTHER = f(a=1), {"name": "g", "arguments": {}}
+CUT = [{"error": "x, so it may be incomplete"}]
+BAD = [{"error": "no JSON"}]
+NO_ID = "KeyError: \"transform placeholder '{id}' is not defined. Available: ['name']\""
+NO_LIST = "ValueError: python-call-list: expected '[' at position 0."
+NO_KEY = "ValueError: transform placeholder '{content.parameters}' is missing key 'parameters'. Available: ['name']"
+NO_STRING = "ValueError: python-call-list: invalid string at position 20."
+NO_JSON = "ValueError: json: could not parse after dialect transforms."
+WITH_ID = {"tool_calls": [{"id": "1", "type": "function", "function": ONE}]}
+
+DIFFERENT = [
+    (pair(calls(ONE), calls(ONE)), "same"),
+    (pair(calls(malformed=CUT), calls(ONE)), "a call that was cut off"),
+    (pair(calls(ONE, malformed=CUT), calls(ONE, OTHER)), "a call that was cut off"),
+    (pair(calls(malformed=CUT), {}, "ValueError: no"), "a call that was cut off"),
+    (pair(calls(malformed=BAD), {}, "ValueError: no"), "a malformed region"),
+    (pair(calls(ONE, malformed=BAD), calls(ONE, {"name": 1})), "a malformed region"),
+    (pair(calls(ONE), {}, NO_ID), "a part that is not there"),
+    (pair(calls(ONE), {}, NO_KEY, '{"arguments": {}}'), "the other key for the arguments"),
+    (pair(calls(f(a="x\ny")), {}, NO_STRING, "[f(a='x\ny')]"), "a line break in a Python string"),
+    (pair(calls(ONE), {}, NO_LIST), "Python calls without brackets"),
+    (pair(calls(f(a=None)), {}, NO_JSON, "<c>{a: None}</c>"), "a word of Python in JSON"),
+    (pair(calls(f(**{"a b": 1})), {}, NO_JSON, "<c>{a b: 1}</c>"), "a bare key that is no identifier"),
+    (pair(calls(f(a="</c>")), {}, "ValueError: no JSON"), "a delimiter in a string"),
+    (pair(calls(f(a=[{"b": "x</c>y"}])), {}, "ValueError: no JSON"), "a delimiter in a string"),
+    (pair(calls(ONE), {"tool_calls": [calls(ONE)["tool_calls"]]}), "several lists of calls"),
+    (pair(WITH_ID, calls({"id": "1", **ONE})), "an id among the call's keys"),
+    (pair(calls(f(**{"a&b": 1})), calls(f(**{"a&amp;b": 1}))), "entities in names"),
+    (pair(calls(ONE), calls({"name": "f", "parameters": {"a": 1}})), "calls that are not well-formed"),
+    (pair(calls(ONE), calls({"name": "f", "arguments": '{"a": 1}'})), "calls that are not well-formed"),
+    (pair(calls(OTHER), calls({"name": "g"})), "calls that are not well-formed"),
+    (pair(calls(ONE), calls([{"f": {"a": 1}}])), "calls that are not well-formed"),
+    (pair(calls(ONE), calls(f(a="1"))), "types of arguments"),
+    (pair(calls(f(a=[None, "x"])), calls(f(a="[None, 'x']"))), "types of arguments"),
+    (pair(calls(ONE, OTHER), calls(ONE)), "text or calls that are lost natively"),
+]
+# What looks like one of the kinds, and isn't: each must stay unexplained.
+UNEXPLAINED = {
+    "an error, and nothing tells why": pair(calls(ONE), {}, "ValueError: no"),
+    "an error, and text alone here": pair({"content": "a"}, {}, "ValueError: no"),
+    "other text": pair({"content": "a"}, {"content": "b"}),
+    "other calls": pair(calls(ONE), calls(OTHER)),
+    "other calls before the one that was cut off": pair(calls(ONE, malformed=CUT), calls(OTHER, ONE)),
+    "other text beside a call that was cut off": pair(calls(malformed=CUT, content="a"), calls(ONE, content="b")),
+    "other text beside a malformed region": pair(calls(malformed=BAD, content="a"), calls(content="b")),
+    "a placeholder of no group": pair(calls(ONE), {}, NO_ID.replace("{id}", "{other}")),
+    "a part that is there": pair(WITH_ID, {}, NO_ID),
+    "no other key": pair(calls(ONE), {}, NO_KEY, '{"name": "f"}'),
+    "an escaped line break": pair(calls(f(a="x\ny")), {}, NO_STRING, "[f(a='x\\ny')]"),
+    "no calls here": pair({}, {}, NO_LIST),
+    "no word of Python": pair(calls(ONE), {}, NO_JSON, "<c>{a: 1}</c>"),
+    "a call here that is none": pair(calls({"name": "f"}), {}, NO_LIST),
+    "other calls in several lists": pair(calls(ONE), {"tool_calls": [calls(OTHER)["tool_calls"]]}),
+    "another id": pair(WITH_ID, calls({"id": "2", **ONE})),
+    "another call with the id": pair(WITH_ID, calls({"id": "1", **OTHER})),
+    "mended to something else": pair(calls(ONE), calls({"name": "f", "parameters": {"a": 2}})),
+    "another value than the text": pair(calls(ONE), calls(f(a="2"))),
+    "an entity in a value": pair(calls(f(a="&")), calls(f(a="&amp;"))),
+    "another name": pair(calls(ONE), calls({"name": "g", "arguments": {"a": "1"}})),
+    "lost here": pair(calls(ONE), calls(ONE, OTHER)),
+}
+
+
+@pytest.mark.parametrize(("compared", "kind"), DIFFERENT)
 def test_kinds_of_differences(compared: native_texts.Pair, kind: str) -> None:
     assert native_texts.kind_of(compared) == kind
+
+
+@pytest.mark.parametrize("compared", UNEXPLAINED.values(), ids=UNEXPLAINED.keys())
+def test_what_no_kind_explains(compared: native_texts.Pair) -> None:
+    assert native_texts.kind_of(compared) == "unexplained"
+
+
+def test_every_kind_is_tried() -> None:
+    assert {kind for _, kind in DIFFERENT} == {"same", *(each.name for each in native_texts.KINDS)}
 
 
 # --- the pages -------------------------------------------------------------------------------------------------------

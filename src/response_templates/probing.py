@@ -63,8 +63,11 @@ TOOLS = [
     _tool("get_weather", {"city": "string", "days": "integer", "opts": "string"}),
     _tool("get_time", {"tz": "string"}),
 ]
-# For reading what was written: the same with the types of the probes' arguments.
+# For reading what was written: the same with the types of the probes' arguments, of what is inside of them, too.
+_ITEMS = [{"type": "integer"}, {"type": "boolean"}, {"type": "null"}]
+_INSIDE = {"properties": {"a": {"type": "array", "prefixItems": _ITEMS}, "b": {"type": "string"}}}
 TYPED_TOOLS = [_tool("get_weather", {"city": "string", "days": "integer", "opts": "object"}), TOOLS[1]]
+TYPED_TOOLS[0]["function"]["parameters"]["properties"]["opts"] |= _INSIDE
 LEGACY_TOOLS: list[dict[str, Any]] = [
     {"name": name, "description": name, "parameter_definitions": {}} for name in ("get_weather", "get_time")
 ]

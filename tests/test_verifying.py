@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import hub_fleet
+import materials
 from response_templates import get_template, probing, verifying
 from response_templates.checkpoints import Folder, read_checkpoint
 from response_templates.errors import CheckpointError, ConfigError, NoTokenizerError, UnknownTemplateError
@@ -360,14 +361,14 @@ def _real(root: Path, identifier: str, family: str, text: str) -> Path:
     return checkpoint(root, text, **hub_fleet.domains()[family].tokens)
 
 
-@pytest.mark.parametrize("family", DIFFICULT)
+@pytest.mark.parametrize("family", materials.share(DIFFICULT))
 def test_a_real_chat_template_passes(tmp_path: Path, family: str) -> None:
     known = next(item for item in hub_fleet.known_chat_templates() if item[1] == family)
     report = verify(_real(tmp_path, *known), family)
     assert report.failures == (), str(report)
 
 
-@pytest.mark.parametrize("identifier", hub_fleet.UNFIT)
+@pytest.mark.parametrize("identifier", materials.share(list(hub_fleet.UNFIT)))
 def test_a_real_chat_template_is_refused(tmp_path: Path, identifier: str) -> None:
     known = next(item for item in hub_fleet.known_chat_templates() if item[0] == identifier)
     report = verify(_real(tmp_path, *known), known[1])
